@@ -31,17 +31,17 @@ func (k Keeping) DeleteSale(ctx context.Context, sku string, epoch int64) (bool,
 	return answer == "OK", scriptError("delete sale", sku, err)
 }
 
-// Install opens a gate with the holds and buyers of the draft d. It replaces the shut
-// gate of epoch was, or a missing gate if was is 0. Orders that are still queued are
-// dropped.
+// Install opens a gate with the holds and buyers of the draft d. It replaces the shut gate,
+// whose epoch must be shutEpoch. If shutEpoch is 0, the gate must be missing. Orders that are
+// still queued are dropped.
 //
 // v contains the epoch that the database has just issued, the terms, the available units
 // (below 0 after a cut), and the numbers of staged holds and buyers. Install returns
 // false if the gate is open or has another epoch, or if Redis has lost a part of the
 // draft. The caller must then start the rebuild again.
-func (k Keeping) Install(ctx context.Context, d *Draft, was int64, v View) (bool, error) {
+func (k Keeping) Install(ctx context.Context, d *Draft, shutEpoch int64, v View) (bool, error) {
 	names := append([]string{keys.Sale(d.SKU), keys.Holds(d.SKU), keys.Buyers(d.SKU), keys.Queue(d.SKU)}, append(d.keys(), keys.Keys(d.SKU))...)
-	answer, err := installScript.Run(ctx, k.rdb, names, was, v.Epoch, v.Holds, v.Buyers, d.pieces,
+	answer, err := installScript.Run(ctx, k.rdb, names, shutEpoch, v.Epoch, v.Holds, v.Buyers, d.pieces,
 		v.Terms.Total, v.Available, v.Terms.UnitsPerBuyer, v.Terms.OpensAt.UnixMilli(), v.Terms.ClosesAt.UnixMilli()).Text()
 	return answer == "OK", scriptError("install", d.SKU, err)
 }

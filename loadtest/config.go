@@ -174,8 +174,8 @@ func (c Config) withPatience() patience {
 		p.settle, p.known, p.topUp, p.probe, p.overdue = c.Patience, c.Patience, c.Patience, c.Patience, c.Patience
 	}
 	if c.expiring() {
-		// Pending orders expire over a period of Duration, and each expiry changes the
-		// audit.
+		// Pending orders expire one after another, over a period of Duration. The sale cannot
+		// be at rest before the last of them, because each expiry changes the audit.
 		p.settle += c.Duration
 	}
 	return p

@@ -28,7 +28,7 @@ type ask struct {
 // An answer is the script's decision on one ask.
 type answer struct {
 	taken  bool
-	bucket int   // index of the deciding bucket in the ask
+	bucket int   // index in ask.buckets of the bucket that decided
 	left   int64 // whole tokens in that bucket
 	wait   time.Duration
 	reset  time.Duration

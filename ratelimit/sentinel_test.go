@@ -11,8 +11,9 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// The master fails, and Sentinel promotes its replica. Tokens that the replica knows to
-// be taken stay taken. Tokens whose loss it does not notice are given out once more.
+// The master fails, and Sentinel promotes its replica. Tokens that were taken before the
+// replica was detached stay taken. Tokens that were taken afterwards are granted once more,
+// because the replica has no record of them.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	sentinel := servertest.OpenRedisSentinel(t)

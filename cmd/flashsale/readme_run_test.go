@@ -68,7 +68,9 @@ func TestReadme(t *testing.T) {
 				if strings.Contains(s.commands[0].line, "docker ") && exec.CommandContext(t.Context(), "docker", "info").Run() != nil {
 					t.Skip("no Docker engine")
 				}
-				// In "short" the figures do not matter, but bench fails on a busy machine.
+				// In mode "short", sections run in parallel, because their measurements do not
+				// matter. Sections with bench run alone, because bench fails on a busy
+				// machine.
 				if mode == "short" && !strings.Contains(s.commands[0].line, " bench ") {
 					t.Parallel()
 				}

@@ -18,7 +18,7 @@ type tokenCommand struct {
 	Scope  string        `placeholder:"SCOPE" help:"Add this scope, such as the server's --pay-scope."`
 	TTL    time.Duration `name:"ttl" default:"24h" help:"Lifetime of the token. Default ${default}."`
 	Life   time.Duration `name:"token-life" default:"${token_life}" help:"The server's --token-life, the longest lifetime allowed. Default ${default}."`
-	Secret string        `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET). Default: the secret of a server on embedded stores."`
+	Secret string        `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET). Default: the built-in public secret, which only servers on embedded stores use."`
 }
 
 // Run prints one token.

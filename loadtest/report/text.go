@@ -38,7 +38,7 @@ func (rep *Report) Checks() []Promise {
 	}
 }
 
-// open reports whether a gap leaves the check undecided.
+// open reports whether rep.Gaps names the check, which then could not be made in full.
 func (rep *Report) open(name string) bool {
 	return slices.ContainsFunc(rep.Gaps, func(g judge.Gap) bool { return slices.Contains(g.Checks, name) })
 }

@@ -148,8 +148,8 @@ func (c *Controller) committed(commit *keeper.Commit) {
 	c.cfg.OnCommit(commit)
 }
 
-// Balances returns the last balance of each SKU that this node keeps. The balance is zero if
-// the SKU was not compared yet.
+// Balances returns the result of the last comparison for each SKU that this node keeps. If the
+// keeper has not compared the stores yet, the Balance is zero.
 func (c *Controller) Balances() map[string]keeper.Balance {
 	all := map[string]keeper.Balance{}
 	for sku, s := range c.pool.all() {

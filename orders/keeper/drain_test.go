@@ -66,7 +66,7 @@ func TestDrainFindsLateOrder(t *testing.T) {
 				queue, err := b.Gate.Queue(t.Context(), "S", "", 10)
 				check.Must(t, err)
 				if left&keeper.Drain == 0 && len(queue) > 0 {
-					t.Errorf("%d orders, late order %v: the pass reports no work, want Drain: %d orders are queued", first, late, len(queue))
+					t.Errorf("%d orders, late order %v: Pass did not return Drain, although %d orders are still queued", first, late, len(queue))
 				}
 				if reads := g.reads.Load(); first == 1 && !late && (reads != 1 || left&keeper.Drain != 0) {
 					t.Errorf("one order: the queue was read %d times and work %v is left, want 1 read and no work", reads, left)

@@ -181,7 +181,7 @@ func TestRebuildPageByPage(t *testing.T) {
 			k.Use(b.Store, b.Gate)
 			k.Finish(t)
 			if wrong := b.Wrong(t); len(wrong) > 0 {
-				t.Errorf("without a gate: %v: %v", missing, wrong[:min(len(wrong), 5)])
+				t.Errorf("gate missing: %v: got violations %v after the rebuild, want none", missing, wrong[:min(len(wrong), 5)])
 			}
 		}
 	})

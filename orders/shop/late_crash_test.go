@@ -192,7 +192,8 @@ func drained(t *testing.T, b *bare.Bare, releaseAll bool) *bare.Keeper {
 	return k
 }
 
-// Without any one guard of late payments, wrongWithLate finds a violation.
+// Each case simulates a service that lacks one guard of late payments. wrongWithLate must find
+// the resulting violation.
 func TestLatePaymentTwins(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(t *testing.T, b *bare.Bare) string{

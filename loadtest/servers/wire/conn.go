@@ -53,7 +53,7 @@ type link struct {
 	see     func(sent []byte)
 	silent  atomic.Bool           // nothing is delivered any more, and both ends stay open
 	loses   atomic.Pointer[fault] // fault that takes all further answers
-	counted bool                  // the fault in loses has been counted
+	counted bool                  // the first lost answer of this connection has been counted for the fault in loses
 	passed  atomic.Pointer[Catch] // Catch that waits for the next answer
 }
 

@@ -229,8 +229,8 @@ func (w *Wire) passing(which Direction) (due time.Time, lost bool) {
 	return time.Now().Add(d.least + rand.N(d.jitter+1)), w.loses&which != 0
 }
 
-// add adds a connection. It returns false after Cut, or if connections were closed
-// since ended.
+// add registers c. It returns false if the wire is cut, or if all connections have been closed
+// since the caller read ended.
 func (w *Wire) add(c net.Conn, ended int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

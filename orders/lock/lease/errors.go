@@ -14,8 +14,8 @@ var (
 	ErrNotRunning = errors.New("lock: the client's Run was not called")
 	// ErrStopped means that the client's Run has returned.
 	ErrStopped = errors.New("lock: client stopped")
-	// ErrKey means that the key is empty, or contains a brace but no text in braces. In
-	// a Redis Cluster, the wait queue of such a key could not share the key's slot.
+	// ErrKey means that the key is empty, or contains a brace but no hash tag, as "a{}b" does.
+	// In a Redis Cluster, the wait queue of such a key could not share the key's slot.
 	ErrKey = errors.New("lock: unusable key")
 )
 

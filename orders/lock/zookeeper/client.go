@@ -95,8 +95,8 @@ func do[T any](ctx context.Context, c *Client, call func() (T, error)) (T, error
 	}
 }
 
-// store implements lease.Store. Its methods are not part of Client, because a caller that
-// used them directly would not affect the lock's context.
+// store implements lease.Store. Client does not export these methods. A caller could otherwise
+// release a lock without ending its context.
 type store struct{ *Client }
 
 // Renew implements lease.Store. It checks that each lock's node exists.

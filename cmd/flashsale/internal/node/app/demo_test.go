@@ -53,7 +53,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// The page is one file that loads nothing, under a strict policy.
+// The page loads no other file, and its Content-Security-Policy is strict.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo = true })

@@ -20,7 +20,7 @@ var (
 	errUnexpected = errors.New("web: panic")
 
 	// ErrCrowd is returned by Crowd.Come if there is a crowd already.
-	ErrCrowd = errors.New("web: there is a crowd already")
+	ErrCrowd = errors.New("web: a demo crowd is already running")
 )
 
 // failures maps errors to responses. The first row whose error is in the chain counts.

@@ -61,7 +61,7 @@ const timeout = 30 * time.Second
 func New(target, token string) *Client {
 	u, err := url.Parse(target)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return &Client{Fault: fmt.Errorf("target: %q is no URL such as http://localhost:8080", target)}
+		return &Client{Fault: fmt.Errorf("target: %q is not an http or https URL, such as http://localhost:8080", target)}
 	}
 	return &Client{server: client.NewOperator(client.New(target, "", client.NewHTTP(0, timeout)), token)}
 }

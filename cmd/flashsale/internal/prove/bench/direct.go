@@ -24,8 +24,8 @@ var direct = benchmark{
 // nowhere is an address at which no Redis listens.
 const nowhere = "127.0.0.1:1"
 
-// runDirect lets a service without Redis sell to one caller per connection of wrk. For
-// comparison, the same number of callers write the same two rows.
+// runDirect measures a service without Redis, called by Config.Connections concurrent callers.
+// For comparison, as many callers write the same two rows in a transaction for each order.
 func runDirect(ctx context.Context, l *bench, rows []Row) error {
 	const connections = 32 // database connections of each side
 	d, err := l.openStore(ctx, connections)

@@ -28,8 +28,9 @@ const (
 
 	// lease is shorter than serve's default, because a drill lasts seconds.
 	lease = 2 * time.Second
-	// directAfter is the time without Redis after which nodes enter direct mode. It is
-	// short for the same reason, but longer than a restart of Redis in a drill.
+	// directAfter is the time without Redis after which nodes enter direct mode. Like lease,
+	// it is short because a drill lasts seconds. It is longer than a restart of Redis in a
+	// drill.
 	directAfter = 1500 * time.Millisecond
 	// clientTimeout allows the balancer to try another node.
 	clientTimeout = 8 * time.Second

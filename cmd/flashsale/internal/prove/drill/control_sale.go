@@ -27,7 +27,8 @@ type controlSale struct {
 // controlWindow is the payment window if orders must not expire.
 const controlWindow = 15 * time.Minute
 
-// beside returns a fault that opens a control sale and then runs on it.
+// beside returns the do function of a fault. The function opens a control sale and then calls
+// fault with it.
 func beside(total int64, window time.Duration, fault func(ctx context.Context, a *controlSale) error) func(*injector, step) error {
 	return func(in *injector, _ step) error {
 		a := &controlSale{attack: in.attack, injector: in, sku: "control", terms: api.Terms{

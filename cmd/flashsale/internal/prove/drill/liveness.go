@@ -41,7 +41,8 @@ type brokenState struct {
 	expectFrom time.Duration // sales must sell from this time on
 }
 
-// A change classifies a change of the state.
+// A change is the kind of a fault or repair. It determines how long the service may take to
+// recover.
 type change int
 
 const (
