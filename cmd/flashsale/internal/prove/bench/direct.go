@@ -25,7 +25,7 @@ var direct = benchmark{
 const nowhere = "127.0.0.1:1"
 
 // runDirect measures a service without Redis, called by Config.Connections concurrent callers.
-// For comparison, as many callers write the same two rows in a transaction for each order.
+// For comparison, the same number of callers write the same two rows in a transaction for each order.
 func runDirect(ctx context.Context, l *bench, rows []Row) error {
 	const connections = 32 // database connections of each side
 	d, err := l.openStore(ctx, connections)
