@@ -21,7 +21,7 @@ type drillCommand struct {
 	MySQLD       string `name:"mysqld" placeholder:"FOLDER" help:"Folder with the mysqld of MySQL 9, for group-failover."`
 	Asynchronous bool   `help:"Do not let MySQL's primary wait for its replica: mysql-failover then loses orders and fails."`
 
-	Keep  bool `help:"Keep the logs of failed drills and print their location."`
+	Keep  bool `help:"Keep the logs of failed drills and print their location. Default: yes." default:"true" negatable:""`
 	JSON  bool `name:"json" help:"Print the result as one JSON object on stdout; progress goes to stderr."`
 	Quiet bool `help:"Do not print progress."`
 	List  bool `help:"List the drills and exit."`

@@ -158,7 +158,7 @@ func (r *Report) WriteText(w io.Writer) error {
 			t.Line("%s: logs kept in %s", row.Name, row.Logs)
 		}
 		if f := row.Storm; f != nil && len(row.Violations) > 0 {
-			t.Line("again: flashsale drill storm --seed %d --minutes %.2g%s --keep", f.Seed, f.Seconds/60, only)
+			t.Line("again: flashsale drill storm --seed %d --minutes %.2g%s", f.Seed, f.Seconds/60, only)
 		}
 	}
 	if length > 0 {
