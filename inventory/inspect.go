@@ -24,7 +24,7 @@ type Summary struct {
 	Queued       int64 // orders in the queue, as the gate counts them
 	Granted      int64 // orders accepted since the gate was built
 	Stale        bool  // Redis may have lost writes of the gate: see replid.go. Set only by Summaries
-	Promoted     bool  // this Redis is a promoted replica of the one that the gate was built on. Set only by Summaries
+	Promoted     bool  // this Redis was promoted from a replica of the master on which the gate was built. Set only by Summaries
 }
 
 // A View is the state of a gate at one instant.
@@ -34,8 +34,8 @@ type View struct {
 
 	Orders []Queued         // queued orders
 	Long   bool             // the queue was too long to read, and Orders is empty
-	Held   map[string]bool  // for each requested order id, whether the order has a hold
-	Units  map[string]int64 // for each requested buyer, the units held or paid
+	Held   map[string]bool  // order id → whether the requested order has a hold
+	Units  map[string]int64 // requested buyer → units held or paid
 }
 
 // QueuedUnits returns the units of the orders in the queue.

@@ -25,12 +25,12 @@ import (
 )
 
 // Config of an App. Each field with a help text is a flag of serve. A zero field means
-// the default of the flag, except in Limits, where it means no limit.
+// the default of the flag, except that a zero limit in Limits means no limit.
 type Config struct {
 	Addr        string `default:"${addr}" placeholder:"HOST:PORT" help:"Address to listen on; :8080 listens on all interfaces. Default ${default}."`
 	MetricsAddr string `placeholder:"HOST:PORT" help:"Separate address for /metrics and pprof. Default: /metrics on --addr, no pprof."`
 	Redis       string `placeholder:"URL" secret:"url" help:"Redis, such as redis://localhost:6379/0; for a cluster, several hosts separated by commas; for Sentinel, redis+sentinel://host:26379,host:26379/master/0. Without --redis and --mysql: embedded stores, lost on exit."`
-	SQL         string `name:"mysql" placeholder:"DSN" secret:"url" help:"MySQL or a compatible database, such as user:password@tcp(localhost:3306)/flashsale."` // or sqlite:FILE, for embedded stores
+	SQL         string `name:"mysql" placeholder:"DSN" secret:"url" help:"MySQL or a compatible database, such as user:password@tcp(localhost:3306)/flashsale."` // the form sqlite:FILE selects an embedded store
 	Secret      string `placeholder:"TEXT" secret:"all" help:"Key that signs the tokens (HS256), 32 bytes or more, equal on all nodes. Default: a public key, for demos on embedded stores only."`
 	Node        string `placeholder:"NAME" help:"Unique name of this node. A node does not start while another node of that name runs. Default: random."`
 

@@ -57,12 +57,12 @@ type Live struct {
 	made      int64 // number of snapshots, used by Run only
 	events    eventLog
 	responses responseCounts
-	bySale    atomic.Pointer[map[string]*times] // by SKU, for the sales in the overview
+	bySale    atomic.Pointer[map[string]*times] // times of each SKU in the overview
 
 	mu        sync.Mutex
 	histories histories
-	topics    map[string]*topic // by SKU; topics with watchers only
-	watching  int               // number of streams, without those of operators
+	topics    map[string]*topic // topic of each SKU that has watchers
+	watching  int               // number of buyers' streams
 	operators int               // number of operators' streams
 	addresses map[string]int    // number of streams by address
 	ended     bool
@@ -150,7 +150,7 @@ func (l *Live) record(offers []orders.Offer) map[string][]mark {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := catalog.Now()
-	if l.histories.began.IsZero() { // by the database's clock
+	if l.histories.began.IsZero() { // the database's time of the start
 		l.histories.began = now.Add(-time.Since(l.started)).Truncate(time.Millisecond)
 	}
 	return l.histories.record(now, sales, offers)

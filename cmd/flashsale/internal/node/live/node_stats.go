@@ -19,7 +19,7 @@ type nodeStats struct {
 	Point    ratePoint          // rates of the last second; zero before the first one
 	Took     []uint64           // response times of that second, as times.take returns them
 	Keeps    int                // number of kept SKUs
-	Balances map[string]balance // by SKU, the most recently compared ones
+	Balances map[string]balance // balances of the most recently compared SKUs
 }
 
 // reported is the maximum number of balances in a heartbeat.

@@ -27,7 +27,7 @@ type (
 	// An overview is the operators' snapshot of all sales and nodes.
 	overview struct {
 		ID      int64      `json:"id"`  // number of the snapshot
-		Now     time.Time  `json:"now"` // by the database's clock
+		Now     time.Time  `json:"now"` // the database's time
 		Sales   []saleRow  `json:"sales"`
 		Nodes   []nodeView `json:"nodes"`
 		All     rates      `json:"all"` // sum over all nodes
@@ -35,18 +35,18 @@ type (
 		Point   ratePoint  `json:"point"`  // the latest of this node; its time is 0 before the first one
 		Events  []logEntry `json:"events"` // the latest of this node
 	}
-	// A saleRow describes a sale. Its figures are those of the balance, so they add up.
+	// A saleRow describes a sale. Its figures come from the balance, so they add up.
 	// If the balance is outdated, total, available and sold are read separately. Paid is
-	// read every few seconds. P99 is that of this node.
+	// read every few seconds. P99 covers the orders of this node.
 	saleRow struct {
 		Sale    orders.Offer `json:"sale"`
 		Sold    int64        `json:"sold"`
 		Paid    int64        `json:"paid"`
 		Queued  int64        `json:"queued"` // orders
-		P99     float64      `json:"p99_ms"` // for the orders of the last second; 0 without orders
+		P99     float64      `json:"p99_ms"` // latency of the orders of the last second; 0 without orders
 		Direct  bool         `json:"direct"`
 		Keeper  string       `json:"keeper"`  // node; "" if no heartbeat contains the sale
-		Balance *balance     `json:"balance"` // of the keeper's last comparison; null before the first one
+		Balance *balance     `json:"balance"` // result of the keeper's last comparison; null before the first comparison
 	}
 	nodeView struct {
 		Node  string   `json:"node"`
