@@ -16,23 +16,6 @@ func (s *Service) Order(ctx context.Context, buyer, id, sku, key string) (*order
 	if !orders.IsOrderID(id) {
 		return nil, orders.ErrNotFound
 	}
-	o, err := s.find(ctx, buyer, id, sku, key)
-	if err == nil && o.Status != orders.Reserved {
-		err = s.store.Barrier(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return o, nil
-}
-
-// errGateAway is part of an error if the gate could not be asked for an order.
-var errGateAway = errors.New("shop: the gate cannot be asked")
-
-// find looks for an order by its id, and then by its key. The row with the key is the answer
-// even if the gate cannot be asked, because the keeper answers every order in the queue that
-// has this key with that row.
-func (s *Service) find(ctx context.Context, buyer, id, sku, key string) (*orders.Order, error) {
 	if !orders.IsSKU(sku) {
 		sku = ""
 	}
@@ -41,12 +24,17 @@ func (s *Service) find(ctx context.Context, buyer, id, sku, key string) (*orders
 	if !noOrder || sku == "" || !orders.VisibleASCII(key, 128) {
 		return o, err
 	}
+	// The row with the key is the answer even if the gate cannot be asked, because the keeper
+	// answers every order in the queue that has this key with that row.
 	first, keyErr := s.store.OrderByKey(ctx, sku, buyer, key)
 	if errors.Is(keyErr, orders.ErrNotFound) {
 		return nil, err
 	}
 	return first, keyErr
 }
+
+// errGateAway is part of an error if the gate could not be asked for an order.
+var errGateAway = errors.New("shop: the gate cannot be asked")
 
 // rowOrQueued returns the row that lookup finds, or the queued order. lookup is called a second
 // time after the gate was asked, because the order may have become a row by then.
@@ -58,9 +46,6 @@ func (s *Service) rowOrQueued(ctx context.Context, buyer, id, sku string, lookup
 	o, queuedErr := s.queuedOrder(ctx, buyer, id, sku)
 	if queuedErr == nil {
 		return o, nil
-	}
-	if err := s.store.Barrier(ctx); err != nil {
-		return nil, err
 	}
 	if o, err = lookup(); errors.Is(err, orders.ErrNotFound) {
 		err = queuedErr // ErrNotFound only if the gate could be asked

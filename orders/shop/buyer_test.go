@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"gorm.io/gorm"
 
 	"flashsale/inventory"
 	"flashsale/loadtest/servers"
@@ -24,6 +25,21 @@ func (p failingPool) QueryContext(ctx context.Context, query string, args ...any
 		return nil, kit.ErrFault
 	}
 	return p.DB.QueryContext(ctx, query, args...)
+}
+
+func (p failingPool) BeginTx(ctx context.Context, o *sql.TxOptions) (gorm.ConnPool, error) {
+	tx, err := p.DB.BeginTx(ctx, o)
+	return &failingTx{tx}, err
+}
+
+// failingTx is a transaction on a failingPool.
+type failingTx struct{ *sql.Tx }
+
+func (t *failingTx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if strings.Contains(query, "id = ? AND buyer = ?") {
+		return nil, kit.ErrFault
+	}
+	return t.Tx.QueryContext(ctx, query, args...)
 }
 
 // failingHeld is a Gate that cannot be asked for a hold.

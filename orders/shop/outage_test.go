@@ -124,7 +124,7 @@ func TestStopWaitsForTransactions(t *testing.T) {
 		"group commit": func(t *testing.T, s *Service, end <-chan struct{}) { hang(t, s.controller.Commits.Group, end) },
 		"direct mode":  func(t *testing.T, s *Service, end <-chan struct{}) { hang(t, s.direct.Group, end) },
 		"awaiting":     func(t *testing.T, s *Service, end <-chan struct{}) { hang(t, s.onPayment.Group, end) },
-		"barrier":      func(t *testing.T, s *Service, end <-chan struct{}) { hang(t, s.store.Barriers, end) },
+		"barrier":      func(t *testing.T, s *Service, end <-chan struct{}) { hang(t, s.store.Reads, end) },
 	} {
 		for _, lasts := range []time.Duration{time.Second, time.Hour} {
 			t.Run(fmt.Sprintf("%s, %v", name, lasts), func(t *testing.T) {

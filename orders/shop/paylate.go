@@ -42,7 +42,10 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 		o, decided, err := s.store.Payment(ctx, buyer, id, ref)
 		switch {
 		case decided:
-			return s.decided(ctx, o, err)
+			if err == nil && o.RestoredAt == nil {
+				s.controller.RequestRelease(ctx, o.SKU)
+			}
+			return o, err
 		case err != nil:
 			return nil, err
 		case refusal != "" && o.Status == orders.AwaitingPayment:
@@ -65,17 +68,6 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 	}
 }
 
-// decided returns the outcome that was read from the database, once that is durable.
-func (s *Service) decided(ctx context.Context, o *orders.Order, refusal error) (*orders.Order, error) {
-	if refusal == nil && o.RestoredAt == nil {
-		s.controller.RequestRelease(ctx, o.SKU)
-	}
-	if err := s.store.Barrier(ctx); err != nil {
-		return nil, err
-	}
-	return o, refusal
-}
-
 // A latePayment is a late payment in progress.
 type latePayment struct {
 	*Service
@@ -92,10 +84,7 @@ func (p *latePayment) refuse(ctx context.Context, sku string, reason orders.Reas
 	r := p.refusal
 	r.reason, r.known = reason.Err(), true
 	return p.Service.refuse(ctx, sku, r, func(ctx context.Context) (*orders.Sale, error) {
-		sale, err := p.store.Sale(ctx, sku)
-		if err == nil {
-			err = p.store.Barrier(ctx)
-		}
+		_, sale, err := p.store.Lookup(ctx, sku, "", "")
 		return sale, err
 	})
 }

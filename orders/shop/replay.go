@@ -98,9 +98,6 @@ func (s *Service) firstOr(ctx context.Context, p Placement, w *waiter, pending *
 	if errors.Is(err, orders.ErrNotFound) {
 		return s.answer(ctx, p, w, Placed{Order: pending, Replayed: true})
 	}
-	if err == nil {
-		err = s.store.Barrier(within)
-	}
 	if err != nil {
 		return Placed{}, errors.Join(orders.ErrUnavailable, err)
 	}

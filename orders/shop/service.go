@@ -168,13 +168,8 @@ func (s *Service) recheck(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.store.Timeout)
 	defer cancel()
 	rows, err := s.store.OrdersByID(ctx, ids)
-	if err == nil && len(rows) > 0 {
-		err = s.store.Barrier(ctx)
-	}
 	for i := range rows {
-		if err == nil {
-			s.waiters.notify(controller.Notice{ID: rows[i].ID, Order: &rows[i]})
-		}
+		s.waiters.notify(controller.Notice{ID: rows[i].ID, Order: &rows[i]})
 	}
 	return err
 }

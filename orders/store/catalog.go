@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gorm.io/gorm"
+
 	"flashsale/orders"
 )
 
@@ -64,12 +66,9 @@ func (c *Catalog) Renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, CatalogLease) // the next attempt may use a better connection
 	defer cancel()
 	began := time.Now()
-	same, err := c.store.sameModes(ctx, last.bySKU)
+	same, err := confirmed(ctx, c.store, catalogLane, func(db *gorm.DB) (bool, error) { return sameModes(db, last.bySKU) })
 	if err == nil && !same {
 		return c.Refresh(ctx)
-	}
-	if err == nil {
-		err = c.store.Barrier(ctx)
 	}
 	if err != nil {
 		return err
@@ -93,17 +92,16 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 		return nil
 	}
 	began := time.Now()
-	sales, now, err := c.store.Sales(ctx)
-	ahead := now.Sub(c.clock())
-	if err == nil {
-		err = c.store.Barrier(ctx)
-	}
+	next, err := confirmed(ctx, c.store, catalogLane, func(db *gorm.DB) (*salesCopy, error) {
+		sales, now, err := c.store.sales(db)
+		return &salesCopy{list: sales, ahead: now.Sub(c.clock()), read: began, began: began}, err
+	})
 	if err != nil {
 		return err
 	}
-	next := &salesCopy{list: sales, bySKU: map[string]*orders.Sale{}, announced: map[string]time.Time{}, ahead: ahead, read: began, began: began}
-	for i := range sales {
-		sale := &sales[i]
+	next.bySKU, next.announced = map[string]*orders.Sale{}, map[string]time.Time{}
+	for i := range next.list {
+		sale := &next.list[i]
 		next.bySKU[sale.SKU] = sale
 		if sale.Mode == orders.ModeChanging {
 			since, known := last.announcedAt(sale.SKU, sale.Epoch)

@@ -81,7 +81,7 @@ func TestCatalogVouches(t *testing.T) {
 		for _, change := range []string{"UPDATE sales SET mode = 'direct' WHERE sku = 'T'", "DELETE FROM sales WHERE sku = 'T'"} {
 			check.Must(t, catalog.Refresh(ctx))
 			kit.Exec(t, st.DB, change)
-			same, err := st.sameModes(ctx, catalog.copy.Load().bySKU)
+			same, err := sameModes(st.DB.WithContext(ctx), catalog.copy.Load().bySKU)
 			if check.Must(t, err); same {
 				t.Errorf("after %s: sameModes is true, want false", change)
 			}

@@ -55,24 +55,31 @@ func hasClaim(tx *gorm.DB, id, ref string) (bool, error) {
 }
 
 // Payment returns an order and reports whether a payment of it was decided: it has paid
-// the order, or was refused and err is the refusal. Payment takes no lock.
+// the order, or was refused and err is the refusal. Payment takes no lock, and its answer is
+// durable (see confirmed).
 //
 // If another payment has paid the order, the refusal is ErrAlreadyPaid, and there is no claim.
 // Every repetition receives the same refusal, and the buyer has the order. If the payment has a
 // claim, or the order has MaxClaims claims, the refusal is ErrOrderClosed. For an order that
 // awaits payment it is the reason of the claim.
-func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (o *orders.Order, decided bool, err error) {
-	if o, err = s.OrderOf(ctx, buyer, id); err != nil {
-		return nil, false, err
+func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (_ *orders.Order, decided bool, err error) {
+	type rows struct {
+		order  *orders.Order
+		claims []orders.Claim
 	}
-	if o.PaidBy(ref) {
-		return o, true, nil
-	}
-	var claims []orders.Claim
-	if err := s.DB.WithContext(ctx).Where("order_id = ? AND payment_ref = ?", id, ref).Find(&claims).Error; err != nil {
-		return nil, false, fmt.Errorf("read claims of %s: %w", id, err)
-	}
+	found, err := confirmed(ctx, s, orderLane, func(db *gorm.DB) (r rows, err error) {
+		if r.order, err = orderOf(db, buyer, id); err != nil {
+			return r, err
+		}
+		err = db.Where("order_id = ? AND payment_ref = ?", id, ref).Find(&r.claims).Error
+		return r, wrap(err, "read claims of %s", id)
+	})
+	o, claims := found.order, found.claims
 	switch {
+	case err != nil:
+		return nil, false, err
+	case o.PaidBy(ref):
+		return o, true, nil
 	case len(claims) > 0 && o.Status == orders.AwaitingPayment:
 		return o, true, claims[0].Reason.Err()
 	case len(claims) > 0:
@@ -88,16 +95,18 @@ func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (o *orders.O
 // Claims reads a page of all claims, ordered by order and reference. For the cursor see
 // OrdersOfBuyer.
 func (s *Store) Claims(ctx context.Context, limit int, cursor string) ([]orders.Claim, string, error) {
-	q := s.DB.WithContext(ctx)
+	after := func(db *gorm.DB) *gorm.DB { return db }
 	if cursor != "" {
 		raw, err := base64.RawURLEncoding.DecodeString(cursor)
 		id, ref, _ := strings.Cut(string(raw), " ")
 		if err != nil || !orders.IsOrderID(id) || !orders.VisibleASCII(ref, 128) {
 			return nil, "", errCursor()
 		}
-		q = q.Where("order_id > ? OR (order_id = ? AND payment_ref > ?)", id, id, ref)
+		after = func(db *gorm.DB) *gorm.DB {
+			return db.Where("order_id > ? OR (order_id = ? AND payment_ref > ?)", id, id, ref)
+		}
 	}
-	rows, next, err := page(s, q.Order("order_id, payment_ref"), limit, func(r orders.Claim) string {
+	rows, next, err := page(ctx, s, limit, func(db *gorm.DB) *gorm.DB { return after(db).Order("order_id, payment_ref") }, func(r orders.Claim) string {
 		return base64.RawURLEncoding.EncodeToString([]byte(r.OrderID + " " + r.PaymentRef))
 	})
 	return rows, next, wrap(err, "read claims")

@@ -22,7 +22,7 @@ import (
 func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, error) {
 	for {
 		won := false
-		err := retryContended(ctx, func() error {
+		err := s.retry(ctx, func() error {
 			r := s.DB.WithContext(ctx).Model(&orders.Order{}).
 				Where("id = ? AND buyer = ? AND status = ? AND expires_at > ?", id, buyer, orders.PendingPayment, s.now()).
 				Updates(map[string]any{"status": orders.Paid, "payment_ref": ref, "paid_at": s.now()})
@@ -32,16 +32,11 @@ func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, 
 		if err != nil {
 			return nil, fmt.Errorf("pay %s: %w", id, err)
 		}
-		o, err := s.OrderOf(ctx, buyer, id)
+		o, err := s.orderAfter(ctx, won, buyer, id)
 		switch {
 		case err != nil:
 			return nil, err
 		case o.PaidBy(ref):
-			if !won {
-				if err := s.Barrier(ctx); err != nil {
-					return nil, err
-				}
-			}
 			return o, nil
 		case o.Status == orders.Paid:
 			return o, orders.ErrAlreadyPaid
@@ -58,25 +53,35 @@ func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, 
 	}
 }
 
+// orderAfter reads an order of buyer after an update. If the update has changed the order, its
+// commit has made the row durable.
+func (s *Store) orderAfter(ctx context.Context, changed bool, buyer, id string) (*orders.Order, error) {
+	if changed {
+		return orderOf(s.DB.WithContext(ctx), buyer, id)
+	}
+	return s.OrderOf(ctx, buyer, id)
+}
+
 // Cancel cancels an order of buyer. If the order is cancelled already, Cancel returns it.
 //
 // Errors: ErrNotFound, ErrAlreadyPaid, ErrOrderClosed (expired or rejected).
 func (s *Store) Cancel(ctx context.Context, buyer, id string) (*orders.Order, error) {
-	o, err := s.OrderOf(ctx, buyer, id)
+	open := func(o *orders.Order) bool {
+		return o.Status == orders.PendingPayment || o.Status == orders.AwaitingPayment
+	}
+	o, err := orderOf(s.DB.WithContext(ctx), buyer, id)
+	if errors.Is(err, orders.ErrNotFound) || err == nil && !open(o) {
+		o, err = s.OrderOf(ctx, buyer, id)
+	}
 	if err != nil {
 		return nil, err
 	}
-	var won int64
-	if o.Status == orders.PendingPayment || o.Status == orders.AwaitingPayment {
-		if won, err = s.close(ctx, o.SKU, o.Status, orders.Cancelled, "id = ? AND buyer = ?", id, buyer); err != nil {
+	if open(o) {
+		won, err := s.close(ctx, o.SKU, o.Status, orders.Cancelled, "id = ? AND buyer = ?", id, buyer)
+		if err != nil {
 			return nil, err
 		}
-		if o, err = s.OrderOf(ctx, buyer, id); err != nil {
-			return nil, err
-		}
-	}
-	if won == 0 {
-		if err := s.Barrier(ctx); err != nil {
+		if o, err = s.orderAfter(ctx, won > 0, buyer, id); err != nil {
 			return nil, err
 		}
 	}

@@ -31,9 +31,6 @@ func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []in
 		}
 		return s.insertBatch(tx, SaleBatch{Sale: sale, fence: fence, Orders: queued}, gated)
 	})
-	if err == nil {
-		err = s.confirm(ctx, decisions)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("commit %d orders of %s: %w", len(queued), sku, err)
 	}
@@ -108,6 +105,9 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 		err = countTogether(tx, batches, sold)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := s.confirm(tx, decisions...); err != nil {
 		return nil, err
 	}
 	return decisions, loadKnown(tx, decisions)

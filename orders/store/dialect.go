@@ -154,6 +154,16 @@ var (
 	}
 )
 
+// readOnly contains the error numbers of a server that does not accept writes, such as a primary
+// that was replaced.
+var readOnly = map[uint16]bool{1290: true, 1792: true, 1836: true}
+
+// isReadOnly reports whether err means that the server does not accept writes.
+func isReadOnly(err error) bool {
+	e, ok := errors.AsType[*mysqldriver.MySQLError](err)
+	return ok && readOnly[e.Number]
+}
+
 // contended reports whether err means that another transaction was in the way, so a retry may
 // succeed.
 func contended(err error) bool {

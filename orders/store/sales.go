@@ -124,7 +124,10 @@ const listedFor = 24 * time.Hour
 // Sales reads the listed sales, and the database's time. A sale that is being archived is not
 // listed.
 func (s *Store) Sales(ctx context.Context) ([]orders.Sale, time.Time, error) {
-	db := s.DB.WithContext(ctx)
+	return s.sales(s.DB.WithContext(ctx))
+}
+
+func (s *Store) sales(db *gorm.DB) ([]orders.Sale, time.Time, error) {
 	now, err := s.clock(db)
 	if err != nil {
 		return nil, now, fmt.Errorf("read the database's clock: %w", err)
@@ -136,14 +139,14 @@ func (s *Store) Sales(ctx context.Context) ([]orders.Sale, time.Time, error) {
 
 // sameModes reports whether the database has the same sales as known, with the same epochs and
 // modes. It ignores sales that are over, and reads three columns instead of whole rows.
-func (s *Store) sameModes(ctx context.Context, known map[string]*orders.Sale) (same bool, err error) {
+func sameModes(db *gorm.DB, known map[string]*orders.Sale) (same bool, err error) {
 	missing := 0
 	for _, sale := range known {
 		if sale.Mode != orders.ModeOver {
 			missing++
 		}
 	}
-	rows, err := s.DB.WithContext(ctx).Raw("SELECT sku, epoch, mode FROM sales WHERE mode IN ?",
+	rows, err := db.Raw("SELECT sku, epoch, mode FROM sales WHERE mode IN ?",
 		[]string{orders.ModeGate, orders.ModeChanging, orders.ModeDirect}).Rows()
 	if err != nil {
 		return false, fmt.Errorf("compare sales: %w", err)
@@ -166,7 +169,7 @@ func (s *Store) sameModes(ctx context.Context, known map[string]*orders.Sale) (s
 // Announce announces the end of that epoch (orders.ModeChanging). If the end is announced
 // already, or the sale has another epoch, it changes nothing.
 func (s *Store) Announce(ctx context.Context, sku string, epoch int64) error {
-	err := retryContended(ctx, func() error {
+	err := s.retry(ctx, func() error {
 		return s.DB.WithContext(ctx).Exec("UPDATE sales SET mode = ? WHERE sku = ? AND epoch = ? AND mode = ?",
 			orders.ModeChanging, sku, epoch, orders.ModeGate).Error
 	})

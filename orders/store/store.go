@@ -56,6 +56,10 @@ const (
 	silence  = 3 * time.Second
 )
 
+// sessionLifetime is the maximum age of a session. After a planned switch-over, sessions at the
+// old primary, which only answers reads, end within this time.
+const sessionLifetime = time.Minute
+
 // A Store stores sales and orders in MySQL, in a database with its protocol, or in SQLite. It
 // is safe for concurrent use.
 type Store struct {
@@ -64,6 +68,7 @@ type Store struct {
 	sql   *sql.DB
 	dsn   string
 	Node  string // Config.Node: heartbeats and barriers write the row with this id
+	idle  int    // maximum number of idle connections
 	stats func() string
 
 	Timeout        time.Duration // Config.Timeout
@@ -71,9 +76,9 @@ type Store struct {
 	// full has the buyers that were found to have ordersPerBuyer orders. They stay full,
 	// because orders are not deleted. The value is the creation time of the sale, because
 	// the SKU of an archived sale may be used again.
-	full     *lru.Cache[saleBuyer, time.Time]
-	Barriers *coalesce.Group[struct{}, struct{}]
-	endings  *coalesce.Group[ending, int64]
+	full    *lru.Cache[saleBuyer, time.Time]
+	Reads   *coalesce.Group[read, result]
+	endings *coalesce.Group[ending, int64]
 }
 
 // sqlitePrefix marks the DSN of a SQLite file.
@@ -83,11 +88,12 @@ const sqlitePrefix = "sqlite:"
 // "user:password@tcp(host:3306)/flashsale". It does not connect yet.
 func Open(dsn string, cfg Config) (*Store, error) {
 	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), DefaultTimeout)
+	cfg.Connections = max(cmp.Or(max(cfg.Connections, 0), 32), 2)
 	s := &Store{
-		dialect: dialect{strings.HasPrefix(dsn, sqlitePrefix), new(atomic.Bool)}, dsn: dsn, Node: cmp.Or(cfg.Node, uuid.NewString()), stats: cfg.Stats,
+		dialect: dialect{strings.HasPrefix(dsn, sqlitePrefix), new(atomic.Bool)}, dsn: dsn, Node: cmp.Or(cfg.Node, uuid.NewString()), stats: cfg.Stats, idle: cfg.Connections,
 		Timeout: cfg.Timeout, ordersPerBuyer: int64(cmp.Or(max(cfg.OrdersPerBuyer, 0), 1000)),
 	}
-	s.Barriers, s.endings = s.newBarrier(), s.newEndings()
+	s.Reads, s.endings = s.newReads(), s.newEndings()
 	s.full, _ = lru.New[saleBuyer, time.Time](10_000) // fails only for a size below 1
 	open := s.openMySQL
 	if s.sqlite {
@@ -107,7 +113,7 @@ func Open(dsn string, cfg Config) (*Store, error) {
 func (s *Store) On(pool gorm.ConnPool) (*Store, error) {
 	other := *s
 	db, err := s.openGORM(pool)
-	other.DB, other.endings = db, other.newEndings()
+	other.DB, other.Reads, other.endings = db, other.newReads(), other.newEndings()
 	return &other, err
 }
 
@@ -142,7 +148,6 @@ func openSQLite(dsn string, cfg Config) (*sql.DB, error) {
 }
 
 func (d dialect) openMySQL(dsn string, cfg Config) (*sql.DB, error) {
-	cfg.Connections = max(cmp.Or(max(cfg.Connections, 0), 32), 2)
 	if cfg.WaitTimeout < time.Second {
 		cfg.WaitTimeout = 5 * time.Second
 	}
@@ -159,6 +164,7 @@ func (d dialect) openMySQL(dsn string, cfg Config) (*sql.DB, error) {
 	db.SetMaxIdleConns(cfg.Connections)
 	// Drop idle connections before the server ends their sessions.
 	db.SetConnMaxIdleTime(cfg.WaitTimeout / 2)
+	db.SetConnMaxLifetime(sessionLifetime)
 	return db, nil
 }
 
@@ -202,6 +208,12 @@ func session(dsn string, cfg Config) (*mysqldriver.Config, error) {
 type debugLogger struct{}
 
 func (debugLogger) Print(v ...any) { slog.Debug("mysql driver", "message", fmt.Sprint(v...)) }
+
+// closeIdle closes all idle sessions, because they may be at a server that was replaced.
+func (s *Store) closeIdle() {
+	s.sql.SetMaxIdleConns(0)
+	s.sql.SetMaxIdleConns(s.idle)
+}
 
 // Ping reports whether the database answers.
 func (s *Store) Ping(ctx context.Context) error { return s.sql.PingContext(ctx) }

@@ -43,9 +43,6 @@ func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]o
 		}
 		return decisions, err
 	})
-	if err == nil {
-		err = s.confirm(ctx, decisions...)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("commit orders of %d SKUs together: %w", len(batches), err)
 	}

@@ -25,7 +25,7 @@ func (s *Store) Transact(ctx context.Context, f func(tx *gorm.DB) error) error {
 // COMMIT. The transaction then ends with its connection's read timeout, and its outcome is
 // unknown.
 func transact[T any](ctx context.Context, s *Store, f func(tx *gorm.DB) (T, error)) (result T, err error) {
-	err = retryContended(ctx, func() error {
+	err = s.retry(ctx, func() error {
 		var made T
 		done := make(chan error, 1)
 		go func() {
@@ -47,12 +47,16 @@ func transact[T any](ctx context.Context, s *Store, f func(tx *gorm.DB) (T, erro
 	return result, err
 }
 
-// retryContended calls f up to five times, as long as another transaction is in the way
-// (contended). The database has then undone the failed attempt.
-func retryContended(ctx context.Context, f func() error) error {
+// retry calls f up to five times, as long as another transaction is in the way (contended), or
+// the server does not accept writes (isReadOnly), because another server may have replaced it.
+// In both cases the database has undone the failed attempt.
+func (s *Store) retry(ctx context.Context, f func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := f()
-		if err == nil || attempt == 5 || !contended(err) {
+		if isReadOnly(err) {
+			s.closeIdle()
+		}
+		if err == nil || attempt == 5 || !contended(err) && !isReadOnly(err) {
 			return err
 		}
 		select {

@@ -1,0 +1,168 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/orders"
+	"flashsale/orders/internal/kit"
+)
+
+// A replaced database is a server and its successor, which has the same account and database.
+// The account may not write to a server with read_only. Both servers have the sale S.
+type replaced struct {
+	mu         sync.Mutex
+	over       bool   // new connections go to the successor
+	addr, next string // addresses of the two servers
+	old, new   *Store // stores of an account that may do everything
+}
+
+// replace starts the two servers.
+func replace(t *testing.T) *replaced {
+	t.Helper()
+	servertest.Open(t, servers.KindReal) // skips the test if there is no server
+	var r replaced
+	for _, at := range []struct {
+		addr  *string
+		store **Store
+	}{{&r.addr, &r.old}, {&r.next, &r.new}} {
+		m, err := servers.StartMySQL(check.Context(t), servers.MySQLOptions{})
+		check.Must(t, err)
+		t.Cleanup(func() { _ = m.Close() })
+		dsn, err := m.NewDatabase(t.Context(), "flashsale")
+		check.Must(t, err)
+		*at.addr, *at.store = m.Addr(), openStore(t, dsn)
+		check.Must(t, check.Err((*at.store).PutSale(t.Context(), kit.Sale("S", 10, 10))))
+		kit.Exec(t, (*at.store).DB, "CREATE USER shop@'127.0.0.1'")
+		kit.Exec(t, (*at.store).DB, "GRANT ALL ON flashsale.* TO shop@'127.0.0.1'")
+	}
+	return &r
+}
+
+// open returns a store whose connections go to the server that is in charge, as if its name in
+// DNS was changed. wrap wraps each connection.
+func (r *replaced) open(t *testing.T, wrap func(net.Conn) net.Conn) *Store {
+	t.Helper()
+	network := "replaced" + strings.Map(func(c rune) rune { return max(c, '0') }, t.Name())
+	mysqldriver.RegisterDialContext(network, func(ctx context.Context, _ string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", r.address())
+		if err != nil {
+			return nil, err
+		}
+		return wrap(conn), nil
+	})
+	store, err := Open("shop@"+network+"(flashsale)/flashsale", Config{})
+	check.Must(t, err)
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+func (r *replaced) address() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return r.next
+	}
+	return r.addr
+}
+
+func (r *replaced) set(over bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = over
+}
+
+// A failingOver connection to the old server serves one read of orders. Then the connection is
+// lost and the successor is in charge, before the barrier can be written.
+type failingOver struct {
+	net.Conn
+	*replaced
+	reads, lost bool
+}
+
+func (c *failingOver) Write(b []byte) (int, error) {
+	if c.lost {
+		_ = c.Close()
+		return 0, net.ErrClosed
+	}
+	c.reads = bytes.Contains(b, []byte("idempotency_key")) || bytes.Contains(b, []byte("SELECT * FROM `orders`"))
+	return c.Conn.Write(b)
+}
+
+func (c *failingOver) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.reads && c.RemoteAddr().String() == c.addr {
+		c.set(true)
+		c.lost = true
+	}
+	return n, err
+}
+
+// A read at a server that was replaced is no answer, although the barrier would succeed at its
+// successor. The old server lacks an order that the successor has.
+func TestBarrierIsForTheServerOfTheRead(t *testing.T) {
+	t.Parallel()
+	r := replace(t)
+	id := kit.Stock(t, r.new.DB, 1)[0]
+	kit.Exec(t, r.new.DB, "UPDATE orders SET idempotency_key = 'key-0' WHERE id = ?", id)
+	for name, read := range map[string]func(s *Store) (*orders.Order, error){
+		"by key": func(s *Store) (*orders.Order, error) {
+			o, _, err := s.Lookup(t.Context(), "S", "buyer-0", "key-0")
+			return o, err
+		},
+		"page": func(s *Store) (*orders.Order, error) {
+			list, _, err := s.OrdersOfBuyer(t.Context(), "buyer-0", 10, "")
+			if err != nil || len(list) == 0 {
+				return nil, err
+			}
+			return &list[0], nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r.set(false)
+			store := r.open(t, func(c net.Conn) net.Conn { return &failingOver{Conn: c, replaced: r} })
+			o, err := read(store)
+			if err == nil && o == nil {
+				t.Error("read order: got no order and no error, want the successor's order or ErrUnavailable")
+			}
+			if r.address() != r.next {
+				t.Error("the old server was not replaced")
+			}
+			check.Eventually(t, "the order is read at the successor", func() bool {
+				o, err = read(store)
+				return err == nil && o != nil && o.ID == id
+			})
+		})
+	}
+}
+
+// After a planned switch-over the old server stays up with read_only. Reads and writes move to
+// its successor, although the sessions at the old server still answer.
+func TestSessionsLeaveAReplacedServer(t *testing.T) {
+	t.Parallel()
+	r := replace(t)
+	store := r.open(t, func(c net.Conn) net.Conn { return c })
+	var all sync.WaitGroup
+	for range 20 { // open several sessions at the old server
+		all.Go(func() { check.OK(t, check.Err(store.Sale(t.Context(), "S"))) })
+	}
+	all.Wait()
+	kit.Exec(t, r.old.DB, "SET GLOBAL read_only = 1")
+	r.set(true)
+	id := kit.Stock(t, r.new.DB, 1)[0]
+	if o, err := store.OrderOf(t.Context(), "buyer-0", id); err != nil || o.ID != id {
+		t.Errorf("read the order: got %+v, %v, want the successor's order", o, err)
+	}
+	if o, err := store.Pay(t.Context(), "buyer-0", id, "ref"); err != nil || o.Status != orders.Paid {
+		t.Errorf("pay the order: got %+v, %v, want it paid", o, err)
+	}
+}
