@@ -40,7 +40,7 @@ func TestStockChartHasSteps(t *testing.T) {
 func TestStockChartBelowZero(t *testing.T) {
 	_, c := stockChartOf(at(time.Second, 0), at(2*time.Second, -20))
 	if !c.Below || c.Zero <= 0 || c.Zero >= stockHeight || !strings.Contains(c.Caption, "-20") {
-		t.Errorf("got below %t, zero at %v, caption %q, want true, inside the chart, -20", c.Below, c.Zero, c.Caption)
+		t.Errorf("stock chart below zero: got below %t, zero at %v, caption %q, want true, inside the chart, -20", c.Below, c.Zero, c.Caption)
 	}
 }
 
@@ -58,12 +58,12 @@ func TestNiceTop(t *testing.T) {
 		v := rapid.Float64Range(0.001, 1e6).Draw(t, "v")
 		top, step := niceTop(v)
 		if n := top / step; top < v || n < 0.99 || n > 6.01 {
-			t.Fatalf("niceTop(%v) = %v by %v", v, top, step)
+			t.Fatalf("niceTop(%v): got %v in steps of %v, want a top above the value in 1 to 6 steps", v, top, step)
 		}
 	})
 	for v, want := range map[float64]string{1500: "1.5k", 20: "20", 0.25: "0.25"} {
 		if got := Compact(v); got != want {
-			t.Errorf("Compact(%v) = %q, want %q", v, got, want)
+			t.Errorf("Compact(%v): got %q, want %q", v, got, want)
 		}
 	}
 }

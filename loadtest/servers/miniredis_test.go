@@ -60,7 +60,7 @@ func TestMiniRedisRestart(t *testing.T) {
 
 	need(t, m.Close())
 	if err := m.Restart(t.Context()); !errors.Is(err, ErrClosed) {
-		t.Errorf("restart after Close: got %v, want ErrClosed", err)
+		t.Errorf("restart after Close: got error %v, want ErrClosed", err)
 	}
 }
 

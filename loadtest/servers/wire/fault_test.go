@@ -48,7 +48,7 @@ func TestCloseDrops(t *testing.T) {
 	mustFail(t, c, "slow", soon)
 	<-held.Caught()
 	if err := w.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("close the wire: got error %v, want none", err)
 	}
 	if answer, err := c.receive(later); err == nil || len(got) > 0 {
 		t.Errorf("after Close: got answer %q or a line at the server, want neither", answer)

@@ -195,7 +195,7 @@ func TestWatchAndBefore(t *testing.T) {
 		t.Errorf("Before: got %q, want %q", via, want)
 	}
 	if _, _, err := Before("user@tcp(example.org:3306)/database"); err == nil {
-		t.Error("Before a server that is not on loopback: got no error")
+		t.Error("Before a server that is not on loopback: got no error, want one")
 	}
 	seen := make(chan string, 10)
 	w.Watch(func() func([]byte) {
