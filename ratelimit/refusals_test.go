@@ -44,7 +44,7 @@ func TestRememberedRefusalsMakeNoCalls(t *testing.T) {
 			}
 		}
 		if calls, _, _ := g.seen(); calls != c.calls {
-			t.Errorf("Remember %v: %d calls for %d requests, want %d", c.remember, calls, c.requests, c.calls)
+			t.Errorf("Remember %v: got %d calls for %d requests, want %d", c.remember, calls, c.requests, c.calls)
 		}
 	}
 }
@@ -112,11 +112,11 @@ func TestRefusalWithTokensLeftIsNotRemembered(t *testing.T) {
 	ten := forBuyer("b1", parse(t, "1/s:10"))
 	allow(t, l, 3, ten)
 	if r := allow(t, l, 10, ten); r.Allowed || r.Remaining != 7 || r.RetryAfter != 3*time.Second {
-		t.Fatalf("got %+v, want refused with 7 left", r)
+		t.Fatalf("refusal with tokens left: got %+v, want refused with 7 left", r)
 	}
 	allow(t, New(client, patient), 7, ten)
 	if r := allow(t, l, 10, ten); r.Allowed || r.Remaining != 0 || r.RetryAfter != 10*time.Second {
-		t.Errorf("got %+v, want refused with none left", r)
+		t.Errorf("second refusal: got %+v, want refused with none left", r)
 	}
 }
 

@@ -39,6 +39,6 @@ func TestMovedSlotKeepsItsTokens(t *testing.T) {
 	take("after the move", true)
 	take("with no tokens left", false)
 	if n := left(t, client, beside); n != 100-4 {
-		t.Errorf("the other bucket has %d tokens left, want 96", n)
+		t.Errorf("bucket beside the moved one: got %d tokens left, want 96", n)
 	}
 }

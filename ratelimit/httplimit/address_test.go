@@ -19,7 +19,7 @@ func TestIP(t *testing.T) {
 		"not an address":       "unknown",
 	} {
 		if got, want := IP(addr, five), (ratelimit.Bucket{Name: "ip", ID: network, Limit: five}); got != want {
-			t.Errorf("%s: got bucket %+v, want %+v", addr, got, want)
+			t.Errorf("bucket of %s: got %+v, want %+v", addr, got, want)
 		}
 	}
 }
