@@ -146,7 +146,7 @@ func TestBrokenConnectionIsNotTakenForMySQL(t *testing.T) {
 	c := readCommitted{breaking{}, new(atomic.Bool)}
 	c.tidb.Store(true)
 	if _, err := c.Connect(t.Context()); !errors.Is(err, driver.ErrBadConn) || !c.tidb.Load() {
-		t.Errorf("Connect: got %v, TiDB %v, want ErrBadConn, TiDB true", err, c.tidb.Load())
+		t.Errorf("Connect: got error %v, TiDB %v, want ErrBadConn, TiDB true", err, c.tidb.Load())
 	}
 }
 
