@@ -146,7 +146,7 @@ func (s *Store) sameModes(ctx context.Context, known map[string]*orders.Sale) (s
 	rows, err := s.DB.WithContext(ctx).Raw("SELECT sku, epoch, mode FROM sales WHERE mode IN ?",
 		[]string{orders.ModeGate, orders.ModeChanging, orders.ModeDirect}).Rows()
 	if err != nil {
-		return false, fmt.Errorf("compare sales: %w", err)
+		return false, fmt.Errorf("compare the sales with their copy: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	var sku, mode sql.RawBytes
