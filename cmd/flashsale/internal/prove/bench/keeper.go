@@ -129,7 +129,7 @@ func (d *database) hoard(ctx context.Context, sku string) error {
 			args = append(args, row...)
 		}
 		if _, err := d.db.ExecContext(ctx, insertInto(page), args...); err != nil {
-			return fmt.Errorf("make old orders of %s: %w", sku, err)
+			return fmt.Errorf("insert old orders of %s: %w", sku, err)
 		}
 	}
 	return nil
