@@ -294,7 +294,7 @@ func inSeparateProcess(t *testing.T) bool {
 	case err == nil && ended("SKIP"):
 		t.Skip("skipped in the separate process")
 	case err != nil || !ended("PASS"):
-		t.Fatal("failed in the separate process: ", err)
+		t.Fatal("test in a separate process: got a failure, want a pass: ", err)
 	}
 	return false
 }

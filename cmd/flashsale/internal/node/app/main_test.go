@@ -68,7 +68,7 @@ func start(t testing.TB, s *servers.Stores, change func(*Config)) *node {
 	}
 	t.Cleanup(func() {
 		if err := n.stop(); err != nil {
-			t.Errorf("node stopped with error %v", err)
+			t.Errorf("end of the node: got error %v, want none", err)
 		}
 	})
 	select {
@@ -95,7 +95,7 @@ type answer struct {
 func (a answer) want(status int, code ...string) answer {
 	a.n.t.Helper()
 	if a.status != status || len(code) > 0 && a.code() != code[0] {
-		a.n.t.Errorf("%s: got %d %v %s, want %d %v", a.call, a.status, a.header, a.body, status, code)
+		a.n.t.Errorf("call %s: got %d %v %s, want %d %v", a.call, a.status, a.header, a.body, status, code)
 	}
 	return a
 }
@@ -110,7 +110,7 @@ func (a answer) ok() answer {
 func (a answer) contains(texts ...string) answer {
 	a.n.t.Helper()
 	if !a.has(texts...) {
-		a.n.t.Errorf("%s: got %d %s, want %q", a.call, a.status, a.body, texts)
+		a.n.t.Errorf("call %s: got %d %s, want a body with %q", a.call, a.status, a.body, texts)
 	}
 	return a
 }

@@ -86,7 +86,7 @@ func (n *node) sellAll(sku, name string) {
 		{strings.ToUpper(strings.ReplaceAll(name, "-", "")), "/v1/sales", "", 405},
 	} {
 		if a := n.send(call.method, call.path, buyer, call.body); a.status != call.status {
-			n.t.Errorf("%s %s: got %d %s, want %d", call.method, call.path, a.status, a.body, call.status)
+			n.t.Errorf("call %s %s: got %d %s, want %d", call.method, call.path, a.status, a.body, call.status)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestSalesAreCachedForASecond(t *testing.T) {
 		for range asks {
 			a := n.send("GET", path, "", "")
 			if a.status != 200 || a.header.Get("Cache-Control") != "public, max-age=1" || a.header.Get("RateLimit") != "" || a.header.Get("RateLimit-Policy") != "" {
-				t.Fatalf("%s: got %d %v %s, want 200, cacheable, without limits", path, a.status, a.header, a.body)
+				t.Fatalf("sales at %s: got %d %v %s, want 200, cacheable, without limits", path, a.status, a.header, a.body)
 			}
 		}
 		// Each keeper also reads its sale, once a second or more often.

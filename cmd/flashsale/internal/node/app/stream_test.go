@@ -52,7 +52,7 @@ func tryWatch(t testing.TB, url, sku, token string, header ...string) (*stream, 
 	}
 	t.Cleanup(func() { _ = res.Body.Close() })
 	if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/event-stream" {
-		return nil, fmt.Errorf("stream of %s: %d as %q", sku, res.StatusCode, res.Header.Get("Content-Type"))
+		return nil, fmt.Errorf("stream of %s: got status %d as %q, want 200 as text/event-stream", sku, res.StatusCode, res.Header.Get("Content-Type"))
 	}
 	asDescribed(t, req, res, nil)
 	return &stream{t: t, body: res.Body, lines: bufio.NewScanner(res.Body)}, nil

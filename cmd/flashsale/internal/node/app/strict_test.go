@@ -18,7 +18,7 @@ func (a answer) names(field string) {
 	var p struct{ Errors []struct{ Field string } }
 	_ = json.Unmarshal([]byte(a.body), &p)
 	if a.status != 400 || len(p.Errors) != 1 || p.Errors[0].Field != field {
-		a.n.t.Errorf("%s: got %d %s, want 400 naming %s", a.call, a.status, a.body, field)
+		a.n.t.Errorf("call %s: got %d %s, want 400 naming the field %s", a.call, a.status, a.body, field)
 	}
 }
 

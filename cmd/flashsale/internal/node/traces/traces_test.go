@@ -62,7 +62,7 @@ func TestExport(t *testing.T) {
 		span.End()
 		e.Close()
 		if got := <-paths; got != "POST /v1/traces" {
-			t.Errorf("the collector received %s, want POST /v1/traces", got)
+			t.Errorf("collector: got %s, want POST /v1/traces", got)
 		}
 		if got := testutil.ToFloat64(e.Metric()); got != lost {
 			t.Errorf("collector that answers %d: got %v lost spans, want %v", status, got, lost)

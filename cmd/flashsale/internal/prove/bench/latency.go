@@ -158,7 +158,7 @@ func (l *bench) paced(ctx context.Context, conns *http.Client, url string, skus 
 	for res := range attacker.Attack(target, vegeta.Rate{Freq: rate, Per: time.Second}, duration, "bench") {
 		m.Add(res)
 		if int(res.Code) != want && wrong == nil {
-			wrong = fmt.Errorf("got status %d, want %d: %s %s", res.Code, want, res.Error, res.Body)
+			wrong = fmt.Errorf("the attack got status %d, want %d: %s %s", res.Code, want, res.Error, res.Body)
 		}
 	}
 	m.Close()
