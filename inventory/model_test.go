@@ -332,15 +332,15 @@ func (want answer) compare(got Reservation, err error) error {
 	if want.reason != nil {
 		var refusal *Refusal
 		if !errors.As(err, &refusal) || !errors.Is(err, want.reason) || refusal.Known != want.known {
-			return fmt.Errorf("got %+v, error %#v, want refusal %v, known %v", got, err, want.reason, want.known)
+			return fmt.Errorf("reservation: got %+v, error %#v, want refusal %v, known %v", got, err, want.reason, want.known)
 		}
 		return nil
 	}
 	switch {
 	case err != nil, got.OrderID != want.id, got.Replayed != want.replayed, got.At.IsZero() != want.replayed:
-		return fmt.Errorf("got %+v, error %v, want the order %+v", got, err, want)
+		return fmt.Errorf("reservation: got %+v, error %v, want the order %+v", got, err, want)
 	case !want.at.IsZero() && !got.At.Equal(want.at):
-		return fmt.Errorf("got the acceptance time %v, want %v of the order", got.At, want.at)
+		return fmt.Errorf("reservation: got the acceptance time %v, want %v of the order", got.At, want.at)
 	}
 	return nil
 }

@@ -50,10 +50,10 @@ func TestExamples(t *testing.T) {
 			for i, rep := range all.Sales {
 				attempts += rep.Attempts
 				if got := names(rep.Verdict); got != "" {
-					t.Errorf("%s: got violations %q, want none\n%s", rep.SKU, got, text(t, rep))
+					t.Errorf("sale %s: got violations %q, want none\n%s", rep.SKU, got, text(t, rep))
 				}
 				if sold := rep.Pending + rep.Paid; sold != s.Sales[i].Stock {
-					t.Errorf("%s: got %d units sold, want %d", rep.SKU, sold, s.Sales[i].Stock)
+					t.Errorf("sale %s: got %d units sold, want %d", rep.SKU, sold, s.Sales[i].Stock)
 				}
 			}
 			if attempts != c.requests() {

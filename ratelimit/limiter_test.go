@@ -84,7 +84,7 @@ func TestTokensReturnAtMostOnce(t *testing.T) {
 	wantLeft := func(what string, err error, want int64) {
 		t.Helper()
 		if n := left(t, client, b); err != nil || n != want {
-			t.Errorf("%s: got %d tokens left, error %v, want %d", what, n, err, want)
+			t.Errorf("bucket %s: got %d tokens left, error %v, want %d", what, n, err, want)
 		}
 	}
 	r := allow(t, l, 6, b)
@@ -102,10 +102,10 @@ func TestTokensReturnAtMostOnce(t *testing.T) {
 	}
 	wantLeft("reset", l.Reset(t.Context(), b), 10)
 	if r := allow(t, l, 1, b); !r.Allowed {
-		t.Errorf("after a reset: got %+v, want allowed", r)
+		t.Errorf("request after a reset: got %+v, want allowed", r)
 	}
 	if r := allow(t, New(client, Config{Timeout: time.Hour, Prefix: "other"}), 10, b); !r.Allowed {
-		t.Errorf("with another prefix: got %+v, want allowed", r)
+		t.Errorf("request with another prefix: got %+v, want allowed", r)
 	}
 	_ = client.Close()
 	for what, err := range map[string]error{"grant": l.Grant(t.Context(), 1, b), "reset": l.Reset(t.Context(), b)} {
@@ -162,7 +162,7 @@ func TestAllowRefusesBadRequests(t *testing.T) {
 		"too many buckets":       {1, make([]Bucket, maxBuckets+1)},
 	} {
 		if _, err := l.Allow(t.Context(), c.cost, c.buckets...); !errors.Is(err, ErrBadRequest) {
-			t.Errorf("%s: got error %v, want ErrBadRequest", name, err)
+			t.Errorf("bad request %s: got error %v, want ErrBadRequest", name, err)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func TestBucketKeys(t *testing.T) {
 		"rate:{sku:S}:queue": {Name: "sku", ID: "S", Limit: five, queues: true},
 	} {
 		if got := b.key(defaultPrefix); got != want {
-			t.Errorf("%+v: got key %s, want %s", b, got, want)
+			t.Errorf("bucket %+v: got key %s, want %s", b, got, want)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func TestTakeRepairsUnreadableKeys(t *testing.T) {
 			beside := forSKU(b.ID, b.Limit)
 			got := l.take(t.Context(), []ask{{cost: 5, buckets: []Bucket{b}}, {cost: 5, buckets: []Bucket{beside}}})
 			if got[0].taken || got[0].err != nil || !got[1].taken {
-				t.Errorf("%s: got %+v, want the first refused and the second allowed", name, got)
+				t.Errorf("unreadable key %s: got %+v, want the first refused and the second allowed", name, got)
 			}
 			value, err := client.Get(t.Context(), b.key(defaultPrefix)).Result()
 			if fields := strings.Fields(value); err != nil || len(fields) != 3 || fields[2] != "3600000000" {
@@ -223,7 +223,7 @@ func TestChangedLimitKeepsTakenTokens(t *testing.T) {
 			left int64
 		}{{"8/h:10", 6}, {"1/h:5", 1}, {"8/h:20", 16}, {"1/h:2", 0}} {
 			if n := left(t, client, forBuyer("b1", parse(t, c.text))); n != c.left {
-				t.Errorf("with limit %s: got %d tokens left, want %d", c.text, n, c.left)
+				t.Errorf("bucket with the limit %s: got %d tokens left, want %d", c.text, n, c.left)
 			}
 		}
 	})

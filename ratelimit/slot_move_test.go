@@ -24,7 +24,7 @@ func TestMovedSlotKeepsItsTokens(t *testing.T) {
 	take := func(when string, allowed bool) {
 		t.Helper()
 		if r := allow(t, l, 1, moving, beside); r.Allowed != allowed {
-			t.Errorf("%s: got %+v, want allowed %v", when, r, allowed)
+			t.Errorf("request %s: got %+v, want allowed %v", when, r, allowed)
 		}
 	}
 	take("before the move", true)

@@ -56,7 +56,7 @@ func TestSlotsTakeFromAllOrNone(t *testing.T) {
 			left int64
 		}{{buyer, 6}, {ip, 5}, {sku, 1}} {
 			if r := allow(t, l, 1, b.Bucket); r.Remaining != b.left-1 {
-				t.Errorf("%s: got %d tokens left, want %d", b.Name, r.Remaining+1, b.left)
+				t.Errorf("bucket %s: got %d tokens left, want %d", b.Name, r.Remaining+1, b.left)
 			}
 		}
 	})
@@ -118,7 +118,7 @@ func TestSlotsWhenOneCallFails(t *testing.T) {
 		allow(t, l, 1, buyer, sku)
 		client.AddHook(failing{key: sku.key(defaultPrefix)})
 		if _, err := l.Allow(t.Context(), 1, buyer, sku); err == nil {
-			t.Fatal("lost answer: got no error, want one")
+			t.Fatal("Allow whose answer is lost: got no error, want one")
 		}
 		if n := left(t, client, buyer); n != 8 {
 			t.Errorf("bucket of the buyer: got %d tokens left, want 8", n)

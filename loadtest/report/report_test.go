@@ -65,7 +65,7 @@ func TestGolden(t *testing.T) {
 				want, err := os.ReadFile(path)
 				check.Must(t, err)
 				if !bytes.Equal(got.Bytes(), want) {
-					t.Errorf("%s: got\n%s\nwant\n%s", path, &got, want)
+					t.Errorf("golden file %s: got\n%s\nwant\n%s", path, &got, want)
 				}
 			}
 		})

@@ -30,10 +30,10 @@ func TestStockChartHasSteps(t *testing.T) {
 		t.Errorf("line: got %s, want %s", c.Line, want)
 	}
 	if c.Area != c.Line+"V160.0H0Z" || c.Below {
-		t.Errorf("got area %s, below %t, want the line down to 160, false", c.Area, c.Below)
+		t.Errorf("stock chart: got area %s, below %t, want the line down to 160, false", c.Area, c.Below)
 	}
 	if !strings.Contains(c.Caption, "Sold out for the first time after 5.00s") {
-		t.Errorf("got caption %q, want the time of the sell-out", c.Caption)
+		t.Errorf("stock chart: got caption %q, want the time of the sell-out", c.Caption)
 	}
 }
 
@@ -46,7 +46,7 @@ func TestStockChartBelowZero(t *testing.T) {
 
 func TestStockChartNotSoldOut(t *testing.T) {
 	if _, c := stockChartOf(at(time.Second, 40), at(2*time.Second, 60)); !strings.Contains(c.Caption, "at least 40 of 100 units were left") {
-		t.Errorf("got caption %q, want at least 40 of 100 units", c.Caption)
+		t.Errorf("stock chart: got caption %q, want at least 40 of 100 units", c.Caption)
 	}
 	if _, c := stockChartOf(); c.Line != "" {
 		t.Errorf("chart without points: got line %s, want none", c.Line)

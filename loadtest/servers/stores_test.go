@@ -94,7 +94,7 @@ func TestNotInstalledNamesPackages(t *testing.T) {
 		Redis: RedisOptions{SearchPath: nowhere}, MySQL: MySQLOptions{SearchPath: nowhere},
 	})
 	if !errors.Is(err, ErrNotInstalled) {
-		t.Fatalf("got error %v, want ErrNotInstalled", err)
+		t.Fatalf("start without the program: got error %v, want ErrNotInstalled", err)
 	}
 	for _, want := range []string{"apt-get install redis-server", "apt-get install mariadb-server", nowhere[0]} {
 		if !strings.Contains(err.Error(), want) {

@@ -126,7 +126,7 @@ func TestBadRequests(t *testing.T) {
 			_, err := f.ask("POST", "/v1/orders", test.body, headers...)
 			var invalid *orders.InvalidError
 			if !errors.As(err, &invalid) || invalid.Fields[test.field] == "" {
-				t.Errorf("%s: got error %v, want an error of %s", test.name, err, test.field)
+				t.Errorf("bad request %s: got error %v, want an error of the field %s", test.name, err, test.field)
 			} else if text := invalid.Error(); strings.Contains(text, "json:") || strings.Contains(text, "Go ") {
 				t.Errorf("error text of %s: it mentions the library: %s", test.name, text)
 			}
@@ -149,7 +149,7 @@ func TestBadRequests(t *testing.T) {
 		// The error for an unknown field lists the fields of the request.
 		for path, names := range map[string]string{"/v1/orders": "quantity, sku", "/v1/orders/x/pay": "payment_ref"} {
 			if _, err := f.ask("POST", path, `{"ref":"x"}`); !errors.As(err, &invalid) || !strings.HasSuffix(invalid.Fields["ref"], "which has "+names) {
-				t.Errorf("%s: got error %v, want the names %s", path, err, names)
+				t.Errorf("bad request to %s: got error %v, want the names %s", path, err, names)
 			}
 		}
 		for _, media := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON"} {
@@ -182,7 +182,7 @@ func newOrder(t *testing.T, w *httptest.ResponseRecorder) string {
 	}
 	for _, name := range []string{"created_at", "expires_at"} {
 		if text, _ := o[name].(string); !stampText.MatchString(text) {
-			t.Errorf("%s: got %q, want a time in UTC with milliseconds", name, text)
+			t.Errorf("field %s of the order: got %q, want a time in UTC with milliseconds", name, text)
 		}
 	}
 	if location := w.Header().Get("Location"); location != "/v1/orders/"+id {
@@ -209,7 +209,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("GET the sale: got %d, error %v, want 200 with Cache-Control", w.Code, err)
 		}
 		if w, _ = f.ask("GET", "/v1/sales", ""); !strings.HasPrefix(w.Body.String(), `{"sales":[{"sku":"S",`) {
-			t.Errorf("list of sales: got %s, want S", w.Body)
+			t.Errorf("list of sales: got %s, want one that begins with S", w.Body)
 		}
 
 		w, err = f.ask("POST", "/v1/orders", `{"sku":"S","quantity":2}`, "Idempotency-Key: k")

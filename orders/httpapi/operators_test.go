@@ -45,7 +45,7 @@ func TestDescriptionOfASale(t *testing.T) {
 			_, err := f.ask("PUT", "/v1/admin/sales/S", terms(10, more))
 			var wrong *orders.InvalidError
 			if !errors.As(err, &wrong) || len(wrong.Fields) != 1 || wrong.Fields[field] == "" {
-				t.Errorf("%.40s: got error %v, want %s", more, err, field)
+				t.Errorf("sale with the field %.40s: got error %v, want one about %s", more, err, field)
 			}
 		}
 	})
@@ -76,7 +76,7 @@ func TestIfMatch(t *testing.T) {
 		check.Must(t, err)
 		first := w.Header().Get("ETag")
 		if read(here) != first || read(there) != first {
-			t.Errorf("ETags of one sale: got %s from the PUT, %s and %s from the GETs, want the same", first, read(here), read(there))
+			t.Errorf("ETags of one sale: got %s from the PUT, %s and %s from the GETs, want all equal", first, read(here), read(there))
 		}
 		check.Must(t, check.Err(p.Place(t.Context(), shop.Placement{Buyer: "ann", SKU: "S", Quantity: 1})))
 		second := change(here, "PUT", "", terms(12, ""), first, nil)

@@ -130,7 +130,7 @@ func TestInvalidPageParameters(t *testing.T) {
 		} {
 			for _, path := range []string{"/v1/orders?", "/v1/admin/sales/S/orders?", "/v1/admin/refunds?"} {
 				if w, err := f.ask("GET", path+query, ""); !errors.As(err, new(*orders.InvalidError)) {
-					t.Errorf("%s%s: got %d, error %v, want an invalid request", path, query, w.Code, err)
+					t.Errorf("page %s%s: got %d, error %v, want an invalid request", path, query, w.Code, err)
 				}
 			}
 		}

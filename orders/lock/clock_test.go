@@ -86,7 +86,7 @@ func (kind clockKind) setBack(t *testing.T, rdb *redis.Client) {
 	try("a holds the lock for longer than b's lease", lease.ErrHeld)
 	check.Must(t, errors.Join(kind.step(ctx, rdb, l), l.Extend(ctx)))
 	if left := kind.left(ctx, rdb, l); left > clockLease {
-		t.Errorf("after a renewal: got %v left, want at most %v", left, clockLease)
+		t.Errorf("lease after a renewal: got %v left, want at most %v", left, clockLease)
 	}
 	try("a has renewed", lease.ErrHeld)
 

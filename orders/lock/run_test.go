@@ -76,7 +76,7 @@ func TestRemaining(t *testing.T) {
 		left, err := c.Remaining(ctx, "lock:{free}", "lock:{held}", "lock:{foreign}")
 		check.Must(t, err)
 		if left[0] != 0 || left[1] < 50*time.Second || left[1] > time.Minute || left[2] != lease.Forever {
-			t.Errorf("remaining: got %v, want 0, a minute, Forever", left)
+			t.Errorf("remaining times of the locks: got %v, want 0, a minute, Forever", left)
 		}
 		if left, err := c.Remaining(ctx); err != nil || len(left) != 0 {
 			t.Errorf("remaining without keys: got %v, error %v, want none", left, err)

@@ -50,7 +50,7 @@ func TestEndSale(t *testing.T) {
 				places(t, p, Placement{Buyer: "bob", SKU: sku, Quantity: 1}, inventory.ErrClosed)
 			}
 			if offer.State(offer.Now, offer.Available) != "closed" {
-				t.Errorf("%s: got %+v, want state closed", sku, offer)
+				t.Errorf("sale %s after its end: got %+v, want state closed", sku, offer)
 			}
 			if second := b.ends(t, sku); second.ETag() != offer.ETag() || !second.ClosesAt.Equal(offer.ClosesAt) {
 				t.Errorf("second end of %s: got %+v, want %+v", sku, second, offer)

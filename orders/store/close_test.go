@@ -212,7 +212,7 @@ func TestCloseReplays(t *testing.T) {
 		} {
 			o, err := test.do()
 			if !errors.Is(err, test.err) || o == nil || o.Status != test.want {
-				t.Errorf("%s: got %+v, error %v, want %s, %v", test.what, o, err, test.want, test.err)
+				t.Errorf("repeated close, %s: got %+v, error %v, want %s, %v", test.what, o, err, test.want, test.err)
 			}
 		}
 		before := kit.RowsOf(t, store.DB)

@@ -136,7 +136,7 @@ func TestClockIsReadUnderTheLock(t *testing.T) {
 		})
 		check.Is(t, err, end)
 		if at := <-locked; at.Before(free) {
-			t.Errorf("after a %s: got time %s, want %s or later", name, at, free)
+			t.Errorf("clock read after a %s: got time %s, want %s or later", name, at, free)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestTwoRestocks(t *testing.T) {
 			check.Must(t, check.Err(store.PutSale(t.Context(), first, tag...)))
 			check.Is(t, check.Err(store.PutSale(t.Context(), second, tag...)), c.second)
 			if got, err := store.Sale(t.Context(), "S"); err != nil || got.Total != c.total {
-				t.Errorf("%s: got %d units, error %v, want %d", c.name, got.Total, err, c.total)
+				t.Errorf("restocks, %s: got %d units, error %v, want %d", c.name, got.Total, err, c.total)
 			}
 		}
 	})
@@ -105,7 +105,7 @@ func TestETag(t *testing.T) {
 			check.Must(t, c.do())
 			after, err := store.Sale(ctx, "S")
 			if check.Must(t, err); (after.ETag() != before.ETag()) != c.changes {
-				t.Errorf("after %s: ETag was %s, is %s, want a change: %v", c.name, before.ETag(), after.ETag(), c.changes)
+				t.Errorf("ETag after %s: got %s before and %s after, want a change: %v", c.name, before.ETag(), after.ETag(), c.changes)
 			}
 		}
 	})
@@ -178,7 +178,7 @@ func TestEndSale(t *testing.T) {
 				ok = !closed.ClosesAt.Before(before) && !closed.ClosesAt.After(after)
 			}
 			if !ok || !closed.OpensAt.Before(closed.ClosesAt) || name != "scheduled" && !closed.OpensAt.Equal(put.OpensAt) {
-				t.Errorf("%s: got a sale from %v to %v, want the end between %v and %v", name, closed.OpensAt, closed.ClosesAt, before, after)
+				t.Errorf("end of the sale, %s: got its window from %v to %v, want the end between %v and %v", name, closed.OpensAt, closed.ClosesAt, before, after)
 			}
 			check.OK(t, closed.Validate())
 		}

@@ -44,7 +44,7 @@ func TestCountTogether(t *testing.T) {
 			check.Is(t, err, c.want)
 			for i, b := range batches {
 				if sale, err := store.Sale(t.Context(), b.Sale.SKU); err != nil || sale.Sold != c.sold[i] {
-					t.Errorf("%+v: units sold of %s: got %d, error %v, want %d", c, b.Sale.SKU, sale.Sold, err, c.sold[i])
+					t.Errorf("shared transaction %+v, units sold of %s: got %d, error %v, want %d", c, b.Sale.SKU, sale.Sold, err, c.sold[i])
 				}
 			}
 		}

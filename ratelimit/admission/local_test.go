@@ -104,6 +104,6 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Errorf("local limiter: got %d buckets kept, want %d to %d", n, recent.Half, 2*recent.Half)
 	}
 	if passed != 1 {
-		t.Errorf("bucket in use: got %d requests allowed, want 1", passed)
+		t.Errorf("bucket that stays in use while others are forgotten: got %d requests allowed, want 1", passed)
 	}
 }

@@ -39,7 +39,7 @@ func TestSetHeaders(t *testing.T) {
 		h := http.Header{}
 		SetHeaders(h, c.result)
 		if h.Get("RateLimit-Policy") != c.policy || h.Get("RateLimit") != c.state || h.Get("Retry-After") != c.retryAfter {
-			t.Errorf("%s: got headers %v, want %q, %q, %q", name, h, c.policy, c.state, c.retryAfter)
+			t.Errorf("headers of %s: got %v, want %q, %q, %q", name, h, c.policy, c.state, c.retryAfter)
 		}
 	}
 }

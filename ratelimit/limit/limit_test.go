@@ -79,7 +79,7 @@ func TestParseErrors(t *testing.T) {
 	} {
 		_, err := Parse(text)
 		if !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got error %v, want %q", text, err, want)
+			t.Errorf("bad limit %q: got error %v, want %q", text, err, want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ var (
 // These errors are the causes with which a lock's Context ends.
 var (
 	// ErrReleased is the cause after Release.
-	ErrReleased = errors.New("lock: released")
+	ErrReleased = errors.New("lock: the lock was released")
 	// ErrLost is the cause in every other case. It wraps the reason: ErrExpired,
 	// ErrNotMine, ErrRenewal, ErrMaxHold or ErrStopped.
 	ErrLost = errors.New("lock: the lock is lost")

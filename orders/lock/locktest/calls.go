@@ -78,7 +78,7 @@ func observe(_ *testing.T, s *suite) {
 		check.Must(s, err)
 		since, h.Since = h.Since, time.Time{}
 		if h != want || since.IsZero() != (h.Note == "") {
-			s.Errorf("observe: got %+v since %v, want %+v", h, since, want)
+			s.Errorf("holder of the lock: got %+v since %v, want %+v", h, since, want)
 		}
 		return since
 	}

@@ -122,7 +122,7 @@ func outcomes(_ *testing.T, s *suite) {
 		check.Must(s, err)
 		cancel()
 		if l.Context().Err() != nil || l.Context().Value(name{}) != "buyer" {
-			s.Error("lock's context: it does not inherit only the values of the caller's context, or it has ended with the caller's")
+			s.Error("lock's context: got no values of the caller's context, or its end, want its values but not its end")
 		}
 	}
 	s.tryAgain(a)
@@ -130,7 +130,7 @@ func outcomes(_ *testing.T, s *suite) {
 	left, err := b.Remaining(s.ctx, s.key, s.key+"free")
 	check.Must(s, err)
 	if left[0] <= 0 || left[1] != 0 {
-		s.Errorf("remaining: got %v, want more than 0, then 0", left)
+		s.Errorf("remaining times of a held and a free lock: got %v, want more than 0, then 0", left)
 	}
 	for range 3 {
 		check.Must(s, l.Release(over)) // Release works with an expired context

@@ -27,7 +27,7 @@ func lossOfMinority(t *testing.T) {
 	check.Is(t, check.Err(b.TryAcquire(ctx, "lock:{sku}")), lease.ErrHeld)
 	check.OK(t, a.masters.Renew(ctx, []*lease.Lock{l})[0])
 	if left, err := b.Remaining(ctx, "lock:{sku}", "lock:{free}"); err != nil || left[0] == 0 || left[1] != 0 {
-		t.Errorf("remaining: got %v, error %v, want more than 0, then 0", left, err)
+		t.Errorf("remaining times of a held and a free lock: got %v, error %v, want more than 0, then 0", left, err)
 	}
 	check.OK(t, l.Release(ctx))
 	wires[1].Cut()
@@ -83,13 +83,13 @@ func hangingMaster(t *testing.T) {
 	check.Must(t, err)
 	check.OK(t, l.Release(ctx))
 	if took := time.Since(began); took > 0 {
-		t.Errorf("acquire and release: took %v, want 0", took)
+		t.Errorf("acquire and release with a hanging master: got %v, want 0", took)
 	}
 	wires[0].Thaw()
 	_ = a.masters.late.Wait(ctx) // the calls that hung have ended
 	left, err := a.masters.all[0].Remaining(ctx, "lock:{sku}")
 	if err != nil || left[0] != 0 {
-		t.Errorf("remaining at the master that hung: got %v, error %v, want 0", left, err)
+		t.Errorf("remaining time at the master that hung: got %v, error %v, want 0", left, err)
 	}
 }
 

@@ -63,7 +63,7 @@ func TestInnerLeaseKeepsOuterLease(t *testing.T) {
 		check.Must(t, inner.Extend(ctx))
 		check.Must(t, inner.Release(ctx))
 		if left, err := ann.Remaining(ctx, "lock:{sku}"); err != nil || left[0] < 40*time.Minute {
-			t.Errorf("remaining: got %v, error %v, want about an hour", left, err)
+			t.Errorf("remaining time of the outer lock: got %v, error %v, want about an hour", left, err)
 		}
 		check.Must(t, outer.Release(ctx))
 	})

@@ -71,7 +71,7 @@ func TestPlacesAreLimited(t *testing.T) {
 		}
 		check.Is(t, check.Err(clients[1].TryAcquire(t.Context(), "{pool}")), lease.ErrHeld)
 		if left, err := clients[1].Remaining(t.Context(), "{pool}", "{free}"); err != nil || left[0] <= 0 || left[1] != 0 {
-			t.Errorf("remaining: got %v, error %v, want more than 0, then 0", left, err)
+			t.Errorf("remaining times of a held and a free lock: got %v, error %v, want more than 0, then 0", left, err)
 		}
 		for _, l := range held {
 			check.Must(t, l.Release(t.Context()))
