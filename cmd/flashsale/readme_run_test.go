@@ -265,7 +265,7 @@ func TestSections(t *testing.T) {
 		"## c\n```console\n$ four\n```\n## d\n```console\nof nothing\n```\n")
 	want := "[{a [{one more } {two out 1}]} {b [{three later}]} {c [{four }]}]"
 	if fmt.Sprint(got) != want {
-		t.Errorf("sections: got %v, want %v", got, want)
+		t.Errorf("sections of the sample document: got %v, want %v", got, want)
 	}
 	if !shape("  ok  x: total 1,000 = 7.5s").MatchString("ok x:   total 20 = 12s") || shape("PASS").MatchString("FAIL") {
 		t.Error("shape of an output line: it does not ignore figures and spacing, or it matches another line")

@@ -70,7 +70,7 @@ func TestNodeLeavesSKUToLatestKeeper(t *testing.T) {
 		check.Must(t, a.catalog.Refresh(t.Context()))
 		gate.Summary = want.gate
 		if got := a.yields(t.Context(), "S"); got != want.yields {
-			t.Errorf("node that yields, %s: got %v, want %v", what, got, want.yields)
+			t.Errorf("assigner, %s: got that the node yields the SKU: %v, want %v", what, got, want.yields)
 		}
 	}
 }

@@ -263,7 +263,7 @@ func TestOneComparisonIsNotEnough(t *testing.T) {
 				check.Must(t, k.Run(t.Context()))
 			}
 			if repaired := k.Counters().Repaired.Load() > 0; repaired != hasty {
-				t.Errorf("keeper, hasty %v, after one comparison: got repaired %v, want %v", hasty, repaired, hasty)
+				t.Errorf("keeper that repairs without confirmation (%v), after one comparison: got repaired %v, want %v", hasty, repaired, hasty)
 			}
 		}
 	})
