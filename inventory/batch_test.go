@@ -83,7 +83,7 @@ func (h *paused) fill(t *testing.T) {
 	for i := range inFlight {
 		h.call(t.Context(), order(h.sku, fmt.Sprint("first-", i), "first"), func(_ Reservation, err error) {
 			if err != nil {
-				t.Errorf("first-%d: %v", i, err)
+				t.Errorf("order first-%d: got error %v, want none", i, err)
 			}
 		})
 		<-h.calls
@@ -110,7 +110,7 @@ func taken(t *testing.T, g Keeping, sku, id string) bool {
 	_, _, holds, err := g.Held(t.Context(), id, "another", sku)
 	check.Must(t, err)
 	if queued := slices.ContainsFunc(view.Orders, func(q Queued) bool { return q.OrderID == id }); queued != holds {
-		t.Errorf("%s: hold %v, queued %v, want both or neither", id, holds, queued)
+		t.Errorf("order %s: got hold %v, queued %v, want both or neither", id, holds, queued)
 	}
 	return holds
 }
@@ -123,7 +123,7 @@ func TestCallersShareCalls(t *testing.T) {
 		for i := range callers {
 			h.call(t.Context(), order(sku, fmt.Sprint("o", i), "ann"), func(r Reservation, err error) {
 				if err != nil || r.OrderID != fmt.Sprint("o", i) {
-					t.Errorf("o%d: got %+v, %v, want its acceptance", i, r, err)
+					t.Errorf("order o%d: got %+v, error %v, want its own acceptance", i, r, err)
 				}
 			})
 		}
@@ -134,10 +134,10 @@ func TestCallersShareCalls(t *testing.T) {
 			t.Errorf("sizes of the calls: got %v, want 1, 1, 256, 256", h.sizes)
 		}
 		if peak := h.peak.Load(); peak != inFlight {
-			t.Errorf("got %d concurrent calls, want %d", peak, inFlight)
+			t.Errorf("concurrent calls to Redis: got %d, want %d", peak, inFlight)
 		}
 		if view := inspect(t, h.Keeping, sku); view.Available != 1000-callers-2 || view.Holds != callers+2 {
-			t.Errorf("got %d available, %d holds, want %d and %d", view.Available, view.Holds, 1000-callers-2, callers+2)
+			t.Errorf("gate of the sale: got %d available, %d holds, want %d and %d", view.Available, view.Holds, 1000-callers-2, callers+2)
 		}
 	})
 }
@@ -162,7 +162,7 @@ func TestCallerGivesUp(t *testing.T) {
 			h.fill(t)
 			giveUp(t, h, "o", func() { h.queued(t, 1) })
 			if taken(t, h.Keeping, sku, "o") {
-				t.Error("an order that was not sent has units")
+				t.Error("order that was not sent: it has units, want none")
 			}
 		})
 		for at, name := range map[pausedAt]string{beforeRedis: "sent", afterRedis: "answered by Redis"} {
@@ -170,7 +170,7 @@ func TestCallerGivesUp(t *testing.T) {
 				h, sku := pause(t, rdb, at, 10, 10)
 				giveUp(t, h, "o", func() { <-h.calls })
 				if !taken(t, h.Keeping, sku, "o") {
-					t.Error("an order that was sent has no units")
+					t.Error("order that was sent: it has no units, want them")
 				}
 			})
 		}
@@ -181,7 +181,7 @@ func TestCallerGivesUp(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			if _, err := g.Reserve(ctx, order(sku, "o", "ann")); !errors.Is(err, context.Canceled) || taken(t, g, sku, "o") {
-				t.Errorf("got %v, want %v and no units taken", err, context.Canceled)
+				t.Errorf("order with a cancelled context: got error %v, want %v and no units taken", err, context.Canceled)
 			}
 		})
 	})
@@ -203,7 +203,7 @@ func TestTooManyCallers(t *testing.T) {
 		h.release()
 		check.Must(t, h.Wait(t.Context()))
 		if !taken(t, h.Keeping, sku, "last") || taken(t, h.Keeping, sku, "over") {
-			t.Error("got units of the refused order, or none of the accepted order")
+			t.Error("units at the full queue: got some of the refused order, or none of the accepted order")
 		}
 	})
 }
@@ -239,10 +239,10 @@ func TestBatchSurvivesACallerThatGivesUp(t *testing.T) {
 			h.release()
 			for i, err := range errs {
 				if (i == quitter) != errors.Is(err, context.Canceled) || i != quitter && err != nil {
-					t.Errorf("caller %d gave up: caller %d got error %v", quitter, i, err)
+					t.Errorf("batch that caller %d left: caller %d got error %v, want an error only for the caller that left", quitter, i, err)
 				}
 				if !taken(t, h.Keeping, sku, fmt.Sprint("o", i)) {
-					t.Errorf("caller %d gave up: o%d has no units", quitter, i)
+					t.Errorf("batch that caller %d left: order o%d has no units, want them", quitter, i)
 				}
 			}
 		}
@@ -264,7 +264,7 @@ func TestRedisDoesNotAnswer(t *testing.T) {
 				_, err := g.Reserve(t.Context(), order(sku, fmt.Sprint("o", i), "ann"))
 				var refusal *Refusal
 				if err == nil || errors.As(err, &refusal) {
-					t.Errorf("o%d: got %v, want an error without a refusal", i, err)
+					t.Errorf("order o%d without an answer from Redis: got error %v, want an error that is not a refusal", i, err)
 				}
 			})
 		}
@@ -289,17 +289,17 @@ func TestLostReplyTakesUnitsOnce(t *testing.T) {
 			view := inspect(t, g, sku)
 			hold := rdb.HGet(t.Context(), keys.Holds(sku), "o").Val()
 			if hold != fmt.Sprintf("3 %d bob", got.At.UnixMilli()) {
-				t.Errorf("accepted at %v, but the hold is %q", got.At, hold)
+				t.Errorf("order accepted at %v: got the hold %q, want that time and buyer in it", got.At, hold)
 			}
 			return lost() == 1, view.Available == 6 && view.QueuedUnits() == 4 && rdb.XLen(t.Context(), keys.Queue(sku)).Val() == 2
 		}
 		if resent, once := run(t); !resent || !once {
-			t.Errorf("resent %v, taken once %v, want both", resent, once)
+			t.Errorf("order with a lost reply: got resent %v, taken once %v, want both", resent, once)
 		}
 		t.Run("twin", func(t *testing.T) {
 			reserveTwin(0, "", "elseif holds[i] or fresh[id] then", "elseif fresh[id] then").use(t)
 			if resent, once := run(t); !resent || once {
-				t.Errorf("twin: resent %v, taken once %v, want only the first", resent, once)
+				t.Errorf("order with a lost reply, broken twin: got resent %v, taken once %v, want only the first", resent, once)
 			}
 		})
 	})
@@ -316,7 +316,7 @@ func TestRedisClockIsCorrected(t *testing.T) {
 			g.state(sku).clock.saw(time.Now().Add(off).UnixMilli())
 			reserve(t, g, order(sku, fmt.Sprint("b", i), "ann"))
 			if d := time.Until(time.UnixMilli(g.state(sku).clock.until(time.Now()))); d > 0 || d < -500*time.Millisecond {
-				t.Errorf("clock off by %v: the estimate is %v ahead of Redis's clock, want 0 to 500ms behind", off, d)
+				t.Errorf("Redis clock off by %v: got an estimate %v ahead of it, want 0 to 500ms behind", off, d)
 			}
 		}
 	})

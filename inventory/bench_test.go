@@ -39,7 +39,7 @@ func BenchmarkReserve(b *testing.B) {
 			running.Go(func() {
 				for i := c; i < orders; i += callers {
 					if err := reserve(requests[i]); err != nil {
-						b.Error(err)
+						b.Errorf("reserve: got error %v, want none", err)
 						return
 					}
 				}
@@ -49,7 +49,7 @@ func BenchmarkReserve(b *testing.B) {
 		took := time.Since(began)
 		b.StopTimer()
 		if left := inspect(b, g, sku).Available; left != 0 {
-			b.Fatalf("%d units left of %d, want none", left, orders)
+			b.Fatalf("gate after the benchmark: got %d units left of %d, want none", left, orders)
 		}
 		rdb.FlushAll(b.Context())
 		return orders / took.Seconds()
@@ -95,7 +95,7 @@ func BenchmarkMemoryPerOrder(b *testing.B) {
 	used := func() (n float64) {
 		info := rdb.InfoMap(b.Context(), "memory").Val()
 		if _, err := fmt.Sscan(info["Memory"]["used_memory_dataset"], &n); err != nil {
-			b.Fatal(err)
+			b.Fatalf("read Redis's used_memory_dataset: got error %v, want none", err)
 		}
 		return n
 	}

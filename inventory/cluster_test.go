@@ -47,7 +47,7 @@ func TestClusterFailoverThatLosesARelease(t *testing.T) {
 	check.Must(t, master.Replicated(ctx))
 	check.Must(t, master.Detach(ctx, replica))
 	if n, err := g.Release(ctx, sku, first, []string{"released"}); n != 1 || err != nil {
-		t.Fatalf("released %d units, %v, want 1", n, err)
+		t.Fatalf("release of a hold: got %d units released, error %v, want 1", n, err)
 	}
 	check.Must(t, c.Failover(ctx, master, replica))
 	g.Probe(ctx) // notices that the master is gone, but not which replica was promoted

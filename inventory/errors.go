@@ -15,18 +15,18 @@ var (
 	ErrClosed     = errors.New("inventory: sale closed")                           // Redis's clock is at or after closes_at
 	ErrMismatch   = errors.New("inventory: idempotency key used for another body") // the fingerprint differs
 	ErrInvalid    = errors.New("inventory: invalid reservation")                   // no order id, no buyer, or a quantity below 1
-	ErrBusy       = errors.New("inventory: queue full")                            // the database commits too slowly
-	ErrNoGate     = errors.New("inventory: no gate")                               // Redis has no gate of the SKU, and the keeper must rebuild it
-	ErrRebuilding = errors.New("inventory: gate is being rebuilt")
-	ErrStale      = errors.New("inventory: gate is stale: Redis may have lost orders") // see replid.go
+	ErrBusy       = errors.New("inventory: the queue of the sale is full")         // the database commits too slowly
+	ErrNoGate     = errors.New("inventory: Redis has no gate of the sale")         // Redis has no gate of the SKU, and the keeper must rebuild it
+	ErrRebuilding = errors.New("inventory: the gate is being rebuilt")
+	ErrStale      = errors.New("inventory: the gate is stale, because Redis may have lost orders") // see replid.go
 	// ErrCoolingDown is an ErrSoldOut that lasts at most about 100 ms, because units have
 	// been released to an empty gate (cooldown.lua).
-	ErrCoolingDown = fmt.Errorf("%w until released units are on sale", ErrSoldOut)
+	ErrCoolingDown = fmt.Errorf("%w until the units just released can be sold", ErrSoldOut)
 	// ErrEpoch is returned to a keeper whose call names the epoch of another gate.
-	ErrEpoch = errors.New("inventory: gate has another epoch")
+	ErrEpoch = errors.New("inventory: the gate has another epoch than the call")
 	// ErrLate is returned if a call reached Redis after its deadline. The call did
 	// nothing, and the caller may repeat it.
-	ErrLate = errors.New("inventory: call reached Redis after its deadline")
+	ErrLate = errors.New("inventory: the call reached Redis after its deadline")
 )
 
 // A Refusal describes why the gate refused an order. If Known is set, the request may be

@@ -72,7 +72,7 @@ func (w *walk) node() Keeping { return w.nodes[rapid.IntRange(0, len(w.nodes)-1)
 func (w *walk) same(what string, got, want any) {
 	w.Helper()
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		w.Fatalf("%s:\n got %v\nwant %v", what, got, want)
+		w.Fatalf("model of the gate: %s: got\n%v, want\n%v", what, got, want)
 	}
 }
 
@@ -80,13 +80,13 @@ func (w *walk) same(what string, got, want any) {
 func (w *walk) sameError(what string, got, want error) {
 	w.Helper()
 	if !errors.Is(got, want) {
-		w.Fatalf("%s: got %v, want %v", what, got, want)
+		w.Fatalf("model of the gate: %s: got error %v, want %v", what, got, want)
 	}
 }
 
 func (w *walk) check() {
 	if err := w.model.law(); err != nil {
-		w.Fatal("the model breaks the law:", err)
+		w.Fatal("model of the gate: it breaks its own law:", err)
 	}
 	w.same("state", state(w.T, w.rdb, w.sku), w.model.dump(w.sku))
 	// The model has no clock. If there is a cooldown, rapid decides whether it ends now.
@@ -116,7 +116,7 @@ func (w *walk) check() {
 	w.same("inspect", fmt.Sprint(view, err), fmt.Sprint(want, error(nil)))
 	summary, err := g.Summaries(context.Background(), w.sku)
 	if err != nil || summary[0].Available != view.Available || summary[0].Queued != view.Queued || view.Exists && (summary[0] != view.Summary || !view.Terms.Equal(w.model.terms)) {
-		w.Fatalf("summary: got %+v, %v, want %+v", summary, err, view.Summary)
+		w.Fatalf("summary of the gate: got %+v, error %v, want %+v", summary, err, view.Summary)
 	}
 }
 
@@ -157,7 +157,7 @@ func (w *walk) reserveSome() {
 	for _, c := range calls {
 		want := w.model.reserve(c.Q, time.Now())
 		if err := want.compare(c.Answer, c.Err); err != nil {
-			w.Fatalf("reserve %+v: %v", c.Q, err)
+			w.Fatalf("reserve %+v: the gate differs from the model: %v", c.Q, err)
 		}
 		if want.reason == nil && !want.replayed && want.at.IsZero() {
 			w.model.reservedAt(want.id, c.Answer.At)
@@ -171,13 +171,13 @@ func (w *walk) reserveSome() {
 func (w *walk) nameEntries() {
 	queue, err := w.nodes[0].Queue(context.Background(), w.sku, "", 1000)
 	if err != nil || len(queue) != len(w.model.queue) {
-		w.Fatalf("%d orders queued, want %d (%v)", len(queue), len(w.model.queue), err)
+		w.Fatalf("queue of the gate: got %d orders, want %d (error %v)", len(queue), len(w.model.queue), err)
 	}
 	known := slices.IndexFunc(w.model.queue, func(q Queued) bool { return q.Entry == "" })
 	for i := max(known, 0); i < len(queue) && known >= 0; i++ {
 		begins := (i-known)%w.model.entry == 0
 		if i > 0 && begins == (queue[i].Entry == queue[i-1].Entry) {
-			w.Fatalf("order %d of a call is in entry %s, the order before it in %s", i-known+1, queue[i].Entry, queue[i-1].Entry)
+			w.Fatalf("order %d of a call: got entry %s and entry %s for the order before it, want one entry per call", i-known+1, queue[i].Entry, queue[i-1].Entry)
 		}
 		w.model.queue[i].Entry = queue[i].Entry
 	}
@@ -205,7 +205,7 @@ func (w *walk) reserveLate() {
 		[]string{"sale:{" + w.sku + "}", "sale:{" + w.sku + "}:holds", "sale:{" + w.sku + "}:buyers", "sale:{" + w.sku + "}:queue"},
 		deadline.UnixMilli(), 100, WakeChannel, w.sku, w.model.epoch, 0, "late", "ann", 1, "", "", "n").Slice()
 	if len(reply) != 2 || err != nil || reply[0] != w.model.epoch {
-		w.Fatalf("late call: got %v, %v, want only the epoch and the time", reply, err)
+		w.Fatalf("late call: got reply %v, error %v, want only the epoch and the time", reply, err)
 	}
 }
 
@@ -282,7 +282,7 @@ func (w *walk) ackSome() {
 	left, err := w.node().Ack(context.Background(), w.sku, orders, release)
 	w.sameError("ack", err, nil)
 	if len(orders) > 0 && (left == 0) != (len(w.model.queue) == 0) {
-		w.Errorf("ack: got %d entries left, want those of %d orders", left, len(w.model.queue))
+		w.Errorf("ack: got %d entries left, want entries only if orders are left: %d", left, len(w.model.queue))
 	}
 	for _, q := range was {
 		if !slices.ContainsFunc(w.model.queue, func(left Queued) bool { return left.OrderID == q.OrderID }) {

@@ -80,7 +80,7 @@ func (g *Gate) inspect(ctx context.Context, sku string, limit int, ids, buyers [
 	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku)}
 	reply, err := inspectScript.Run(ctx, g.rdb, names, args...).Slice()
 	if err != nil {
-		return View{}, fmt.Errorf("inspect gate of %s: %w", sku, err)
+		return View{}, fmt.Errorf("inspect the gate of %s: %w", sku, err)
 	}
 	if len(reply) < 6 {
 		return View{}, nil
@@ -94,7 +94,7 @@ func (g *Gate) inspect(ctx context.Context, sku string, limit int, ids, buyers [
 	for _, e := range entries {
 		id, orders, err := unpackEntry(e)
 		if err != nil {
-			return View{}, fmt.Errorf("queue of %s, entry %s: %w", sku, id, err)
+			return View{}, fmt.Errorf("inspect the queue of %s, entry %s: %w", sku, id, err)
 		}
 		v.Orders = append(v.Orders, orders...)
 	}

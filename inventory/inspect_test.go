@@ -18,7 +18,7 @@ func TestTally(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := newGate(rdb, patient), newSKU()
 		if none, err := g.Tally(t.Context(), sku, []string{"a"}, nil); err != nil || none.Open {
-			t.Errorf("no gate: got %+v, %v, want a View that is not open", none, err)
+			t.Errorf("tally of a missing gate: got %+v, error %v, want a View that is not open", none, err)
 		}
 		install(t, g, sku, 0, truth{
 			Terms: terms(10, 9), Available: 8, Buyers: map[string]int64{"zoe": 2, "bob": 0},
@@ -30,13 +30,13 @@ func TestTally(t *testing.T) {
 		check.Must(t, err)
 		if !got.Open || got.Epoch != 1 || got.Terms.Total != 10 || got.Available != 4 || got.Holds != 3 || got.Buyers != 3 || got.Queued != 2 || got.Long ||
 			got.QueuedUnits() != 4 || len(got.Orders) != 2 || got.Orders[0].Buyer != "ann" {
-			t.Errorf("got %+v, want ann's and zoe's orders", got)
+			t.Errorf("tally: got %+v, want ann's and zoe's orders", got)
 		}
 		if want := map[string]bool{"gone": false, "a": true, "z": true}; !maps.Equal(got.Held, want) {
-			t.Errorf("holds: got %v, want %v", got.Held, want)
+			t.Errorf("holds in the tally: got %v, want %v", got.Held, want)
 		}
 		if want := map[string]int64{"nobody": 0, "ann": 4, "zoe": 2}; !maps.Equal(got.Units, want) {
-			t.Errorf("units: got %v, want %v", got.Units, want)
+			t.Errorf("units in the tally: got %v, want %v", got.Units, want)
 		}
 		buyers, next, err := g.ScanBuyers(t.Context(), sku, 0)
 		check.Must(t, err)
@@ -56,7 +56,7 @@ func TestTallyOfALongQueue(t *testing.T) {
 		got, err := g.Tally(t.Context(), sku, nil, nil)
 		check.Must(t, err)
 		if got.Long || got.QueuedUnits() != 1 || got.Queued != 1_000_000 {
-			t.Errorf("one order, counted as a million: got %+v, want the order", got)
+			t.Errorf("tally of one order, counted as a million: got %+v, want the order", got)
 		}
 		pipe := rdb.Pipeline()
 		for range maxTally {
@@ -64,7 +64,7 @@ func TestTallyOfALongQueue(t *testing.T) {
 		}
 		check.Must(t, check.Err(pipe.Exec(t.Context())))
 		if got, err = g.Tally(t.Context(), sku, nil, nil); err != nil || !got.Long || !got.Open || got.Available != 9 {
-			t.Errorf("long queue: got %+v, %v, want Long", got, err)
+			t.Errorf("tally of a long queue: got %+v, error %v, want Long", got, err)
 		}
 	})
 }
@@ -75,7 +75,7 @@ func TestHeldReportsFailures(t *testing.T) {
 		g, broken := newGate(rdb, patient), newSKU()
 		check.Must(t, rdb.Set(t.Context(), keys.Holds(broken), "no hash", 0).Err())
 		if _, _, ok, err := g.Held(t.Context(), "o", newSKU(), broken); ok || err == nil {
-			t.Errorf("got hold %v, %v, want an error", ok, err)
+			t.Errorf("hold in a failing Redis: got %v, error %v, want an error", ok, err)
 		}
 	})
 }
@@ -102,7 +102,7 @@ func TestScanHolds(t *testing.T) {
 			}
 		}
 		if len(seen) != n {
-			t.Errorf("got %d orders, want %d", len(seen), n)
+			t.Errorf("scan of the holds: got %d orders, want %d", len(seen), n)
 		}
 	})
 }

@@ -21,10 +21,10 @@ func TestInstallReplacesOnlyAShutGate(t *testing.T) {
 			before := state(t, rdb, sku)
 			ok, err := build(t.Context(), g, sku, was, 9, truth{Terms: terms(5, 1), Available: 5})
 			if ok || err != nil {
-				t.Errorf("installed %v, %v, want false and nil", ok, err)
+				t.Errorf("install over an open gate: got %v, error %v, want false and nil", ok, err)
 			}
 			if after := state(t, rdb, sku); after != before {
-				t.Errorf("the gate has changed, from\n%sto\n%s", before, after)
+				t.Errorf("gate after a rejected install: got a change from\n%sto\n%s", before, after)
 			}
 		}
 		t.Run("open", func(t *testing.T) {
@@ -49,12 +49,12 @@ func TestInstallReplacesOnlyAShutGate(t *testing.T) {
 			install(t, g, sku, first, truth{Terms: terms(5, 1), Available: 5})
 			r := Request{OrderID: "new", SKU: sku, Buyer: "ann", Quantity: 1, Key: "k", Fingerprint: "p"}
 			if got := reserve(t, g, r); got.OrderID != "new" {
-				t.Errorf("got %+v, want a new order: the rebuild drops the keys of queued orders", got)
+				t.Errorf("order with an earlier key after the rebuild: got %+v, want a new order", got)
 			}
 			queue, err := g.Queue(t.Context(), sku, "", 10)
 			check.Must(t, err)
 			if len(queue) != 1 || queue[0].OrderID != "new" || queue[0].Epoch != first+1 {
-				t.Errorf("got queue %+v, want only the new order with epoch %d", queue, first+1)
+				t.Errorf("queue after the rebuild: got %+v, want only the new order with epoch %d", queue, first+1)
 			}
 		})
 	})
@@ -82,13 +82,13 @@ func TestInstallRejectsAnIncompleteDraft(t *testing.T) {
 		for what, loss := range losses {
 			t.Run(what, func(t *testing.T) {
 				if opensWithout(t, rdb, loss.key) {
-					t.Error("the gate opens, want the draft rejected")
+					t.Error("install of an incomplete draft: the gate opens, want the draft rejected")
 				}
 			})
 			t.Run(what+", twin", func(t *testing.T) {
 				installTwin(0, "uncounted", loss.guard, "false").use(t)
 				if !opensWithout(t, rdb, loss.key) {
-					t.Error("the twin rejects the draft, too: the check proves nothing")
+					t.Error("install of an incomplete draft by the twin: got it rejected, so the check proves nothing")
 				}
 			})
 		}
@@ -107,7 +107,7 @@ func opensWithout(t *testing.T, rdb *redis.Client, lost int) bool {
 	}
 	check.Must(t, g.Stage(t.Context(), d, Changes{Holds: []Hold{hold("b", "bob")}, Ended: []string{"a"}, Buyers: map[string]int64{"ann": 0, "bob": 1}}))
 	if got := fmt.Sprint(rdb.HKeys(t.Context(), d.keys()[0]).Val(), rdb.HGet(t.Context(), d.keys()[1], "bob").Val()); got != "[b]1" {
-		t.Fatalf("staged %s, want [b]1", got)
+		t.Fatalf("draft of the rebuild: got %s staged, want [b]1", got)
 	}
 	for n, key := range d.keys() {
 		if lost < 0 {
@@ -119,7 +119,7 @@ func opensWithout(t *testing.T, rdb *redis.Client, lost int) bool {
 	opened, err := g.Install(t.Context(), d, 0, View{Summary: Summary{Epoch: 1, Terms: terms(3, 1), Available: 2}, Holds: 1, Buyers: 2})
 	check.Must(t, err)
 	if left := rdb.Exists(t.Context(), d.keys()...).Val(); left != 0 {
-		t.Errorf("%d keys of the draft are left, want none", left)
+		t.Errorf("keys of the rejected draft: got %d left, want none", left)
 	}
 	return opened
 }
@@ -132,18 +132,18 @@ func TestStagedKeysExpire(t *testing.T) {
 		check.Must(t, g.Stage(t.Context(), d, Changes{Holds: all.Holds, Buyers: all.Buyers}))
 		for _, key := range d.keys() {
 			if ttl := rdb.TTL(t.Context(), key).Val(); ttl <= 0 || ttl > stagedFor {
-				t.Errorf("%s expires in %v, want at most %v", key, ttl, stagedFor)
+				t.Errorf("staged key %s: got expiry in %v, want at most %v", key, ttl, stagedFor)
 			}
 		}
 		install(t, g, sku, 0, all)
 		for _, key := range []string{keys.Holds(sku), keys.Buyers(sku)} {
 			if ttl := rdb.TTL(t.Context(), key).Val(); ttl != -1 {
-				t.Errorf("%s, installed, expires in %v, want never", key, ttl)
+				t.Errorf("installed key %s: got expiry in %v, want none", key, ttl)
 			}
 		}
 		check.Must(t, g.Discard(t.Context(), d))
 		if left := rdb.Keys(t.Context(), "*{"+sku+"}*staged*").Val(); len(left) > 0 {
-			t.Errorf("keys of the draft are left: %v", left)
+			t.Errorf("keys of the installed draft: got %v left, want none", left)
 		}
 	})
 }
@@ -157,14 +157,14 @@ func TestInstallRejectsTheDraftOfAReplacedKeeper(t *testing.T) {
 		check.Must(t, g.Stage(t.Context(), stale, Changes{Buyers: map[string]int64{"ann": 5}}))
 		stock := View{Summary: Summary{Epoch: 2, Terms: terms(3, 1), Available: 2}, Buyers: 1}
 		if ok, err := g.Install(t.Context(), fresh, 0, stock); !ok || err != nil {
-			t.Fatalf("install the draft of the new keeper: %v, %v", ok, err)
+			t.Fatalf("install of the new keeper's draft: got %v, error %v, want true", ok, err)
 		}
 		check.Must(t, g.BeginRebuild(t.Context(), sku, 2))
 		if ok, err := g.Install(t.Context(), stale, 0, stock); ok || err != nil {
-			t.Errorf("install the draft of the replaced keeper: %v, %v, want false and nil", ok, err)
+			t.Errorf("install of the replaced keeper's draft: got %v, error %v, want false and nil", ok, err)
 		}
 		if n := rdb.HGet(t.Context(), keys.Buyers(sku), "ann").Val(); n != "1" {
-			t.Errorf("ann has %s units, want 1, as the new keeper staged", n)
+			t.Errorf("units of ann: got %s, want 1 as the new keeper staged", n)
 		}
 	})
 }
@@ -189,10 +189,10 @@ func TestInstallManyHolds(t *testing.T) {
 		g, sku := newGate(rdb, patient), newSKU()
 		install(t, g, sku, 0, bigStock(n, n))
 		if view := inspect(t, g, sku); view.Holds != n || !view.Open {
-			t.Errorf("got %d holds, open %v, want %d holds of an open gate", view.Holds, view.Open, n)
+			t.Errorf("gate of many holds: got %d holds, open %v, want %d holds of an open gate", view.Holds, view.Open, n)
 		}
 		if got := rdb.HLen(t.Context(), keys.Buyers(sku)).Val(); got != n+1 { // with the marker
-			t.Errorf("got %d fields, want %d", got, n+1)
+			t.Errorf("buyers of the gate: got %d fields, want %d", got, n+1)
 		}
 	})
 }
@@ -234,15 +234,16 @@ func TestLargestCalls(t *testing.T) {
 			after = queue[len(queue)-1].Entry
 		}
 		if units, err := g.Release(t.Context(), sku, first, all[:ids]); err != nil || units != ids-5 {
-			t.Errorf("released %d units, %v, want %d", units, err, ids-5)
+			t.Errorf("release of the largest call: got %d units, error %v, want %d", units, err, ids-5)
 		}
 		check.Must(t, g.Confirm(t.Context(), sku, first, all[ids:2*ids]))
 		if view := inspect(t, g, sku); view.Holds != 23 || len(view.Orders) != 0 || view.Available != 10_000-4*calls+11+495 {
-			t.Errorf("got %d holds, %d queued, %d available, want 23, 0 and %d", view.Holds, len(view.Orders), view.Available, 10_000-4*calls+11+495)
+			t.Errorf("gate after the largest calls: got %d holds, %d queued, %d available, want 23, 0 and %d",
+				view.Holds, len(view.Orders), view.Available, 10_000-4*calls+11+495)
 		}
 		for _, n := range sizes {
 			if n != calls {
-				t.Errorf("a call of %d requests, want %d", n, calls)
+				t.Errorf("largest call: got %d requests, want %d", n, calls)
 			}
 		}
 	})

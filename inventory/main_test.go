@@ -84,7 +84,7 @@ func build(ctx context.Context, g Keeping, sku string, was, epoch int64, s truth
 func install(t testing.TB, g Keeping, sku string, was int64, s truth) {
 	t.Helper()
 	if ok, err := build(t.Context(), g, sku, was, was+1, s); !ok || err != nil {
-		t.Fatalf("install %s: %v, %v", sku, ok, err)
+		t.Fatalf("install %s: got %v, error %v, want true", sku, ok, err)
 	}
 }
 
@@ -101,7 +101,7 @@ func reserve(t testing.TB, g Keeping, r Request) Reservation {
 	t.Helper()
 	got, err := g.Reserve(t.Context(), r)
 	if err != nil {
-		t.Fatalf("reserve %s: %v", r.OrderID, err)
+		t.Fatalf("reserve %s: got error %v, want none", r.OrderID, err)
 	}
 	return got
 }

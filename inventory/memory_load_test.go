@@ -25,14 +25,14 @@ func TestMemoryOf20000Buyers(t *testing.T) {
 		refused := 0
 		for i := range n {
 			if remembers(g, sku, fmt.Sprint("buyer-", i)) {
-				t.Fatalf("buyer-%d has had an order and is refused from memory", i)
+				t.Fatalf("buyer-%d with an order: got a refusal from memory, want the call sent to Redis", i)
 			}
 			if remembers(g, sku, fmt.Sprint("stranger-", i)) {
 				refused++
 			}
 		}
 		if refused != n { // fewer would need a collision of two hashes of 64 bits
-			t.Errorf("%d of %d strangers refused from memory, want all", refused, n)
+			t.Errorf("strangers: got %d of %d refused from memory, want all", refused, n)
 		}
 	})
 }
@@ -78,7 +78,7 @@ func TestMemoryUnderLoad(t *testing.T) {
 					}
 					w := got{node, buyer, time.Now()}
 					if remembers(nodes[node], sku, buyer) {
-						t.Errorf("%s, just accepted, is refused from memory by the same node", buyer)
+						t.Errorf("buyer %s with a new order: got a refusal from the memory of the same node, want none", buyer)
 					}
 					mu.Lock()
 					winners = append(winners, w)
@@ -88,7 +88,8 @@ func TestMemoryUnderLoad(t *testing.T) {
 					began := time.Now()
 					for k, g := range nodes {
 						if remembers(g, sku, old.buyer) {
-							t.Errorf("%s, accepted by node %d %v ago, is refused from memory by node %d", old.buyer, old.node, began.Sub(old.at), k)
+							t.Errorf("buyer %s, accepted by node %d %v ago: got a refusal from the memory of node %d, want none",
+								old.buyer, old.node, began.Sub(old.at), k)
 						}
 					}
 				}
@@ -103,7 +104,7 @@ func TestMemoryUnderLoad(t *testing.T) {
 		cancel()
 		running.Wait()
 		if !enough() {
-			t.Errorf("got %d orders and %d refusals from memory, want %d and %d", len(winners), refused.Load(), orders, refusals)
+			t.Errorf("load: got %d orders and %d refusals from memory, want %d and %d", len(winners), refused.Load(), orders, refusals)
 		}
 	})
 }
@@ -154,10 +155,10 @@ func TestRefusalsAllocateNothing(t *testing.T) {
 		before := heap()
 		refuse(100_000)
 		if grown := heap() - before; grown > 256<<10 {
-			t.Errorf("the heap grew by %d KiB over 100,000 refusals, want at most 256", grown>>10)
+			t.Errorf("heap: got %d KiB more after 100,000 refusals, want at most 256", grown>>10)
 		}
 		if n := testing.AllocsPerRun(1000, func() { remembers(g, sku, "new buyer") }); n > 0 {
-			t.Errorf("%v allocations for a refusal, want none", n)
+			t.Errorf("refusal from memory: got %v allocations, want none", n)
 		}
 	})
 }

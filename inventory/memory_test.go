@@ -63,7 +63,7 @@ func soon(t *testing.T, g Keeping, r Request) {
 func release(t *testing.T, g Keeping, sku string, epoch int64, id string) {
 	t.Helper()
 	if units, err := g.Release(t.Context(), sku, epoch, []string{id}); err != nil || units == 0 {
-		t.Fatalf("release %s: got %d units, %v, want at least one", id, units, err)
+		t.Fatalf("release %s: got %d units, error %v, want at least one", id, units, err)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestMemoryRefusesWithoutCalls(t *testing.T) {
 		reserve(t, g, order(sku, "o", "ann"))
 		untilSoldOut(t, g, sku)
 		if epoch, soldOut := g.KnownSoldOut(sku, "bob"); epoch != first || !soldOut {
-			t.Errorf("got epoch %d, sold out %v, want %d and true", epoch, soldOut, first)
+			t.Errorf("remembered sale: got epoch %d, sold out %v, want %d and true", epoch, soldOut, first)
 		}
 		s := g.state(sku)
 		for i, c := range []struct {
@@ -96,7 +96,7 @@ func TestMemoryRefusesWithoutCalls(t *testing.T) {
 				check.Is(t, ask(t.Context(), g, stranger(sku)), ErrSoldOut)
 			}
 			if n := commands.Load(); n != c.asks {
-				t.Errorf("case %d: %d commands, want %d", i, n, c.asks)
+				t.Errorf("commands to Redis in case %d: got %d, want %d", i, n, c.asks)
 			}
 		}
 	})
@@ -128,11 +128,11 @@ func TestMemoryEndsBeforeCooldown(t *testing.T) {
 		}
 		for range rounds {
 			if refused(t, patient) {
-				t.Error("bob's replay is refused from memory, want it sent to the gate")
+				t.Error("replay of bob: got a refusal from memory, want it sent to the gate")
 			}
 		}
 		if !refused(t, Config{Timeout: time.Minute, SoldOutFor: time.Minute}) {
-			t.Error("with a memory longer than the cooldown, bob's replay is not refused: the check proves nothing")
+			t.Error("replay of bob with a memory longer than the cooldown: got no refusal, so the check proves nothing")
 		}
 	})
 }
@@ -145,7 +145,7 @@ func TestMemoryNeverRefusesBuyersWithOrders(t *testing.T) {
 		mustAsk := func(who string) {
 			t.Helper()
 			if remembers(g, sku, who) {
-				t.Errorf("%s is refused from memory, want the request sent to the gate", who)
+				t.Errorf("buyer %s with an order: got a refusal from memory, want the request sent to the gate", who)
 			}
 		}
 		reserve(t, g, order(sku, "a", "ann"))
@@ -209,7 +209,7 @@ func TestOlderReplyIsIgnored(t *testing.T) {
 		reserve(t, g, order(sku, "o", "ann"))
 		untilSoldOut(t, g, sku)
 		if epoch, soldOut := g.KnownSoldOut(sku, "bob"); epoch != first || !soldOut {
-			t.Errorf("got epoch %d, sold out %v, want %d and true", epoch, soldOut, first)
+			t.Errorf("remembered sale after an older reply: got epoch %d, sold out %v, want %d and true", epoch, soldOut, first)
 		}
 		s := g.state(sku)
 		was := s.known.Load().version
@@ -217,7 +217,7 @@ func TestOlderReplyIsIgnored(t *testing.T) {
 		s.saw(time.Now(), now, 0)
 		s.saw(time.Now(), was, 0)
 		if remembers(g, sku, "new buyer") {
-			t.Error("an older reply restored the memory")
+			t.Error("memory after an older reply: got a refusal, want none")
 		}
 	})
 }
@@ -231,7 +231,8 @@ func TestTooFewUnitsIsNotSoldOut(t *testing.T) {
 			r := stranger(sku)
 			r.Quantity = 3
 			if _, err := g.Reserve(t.Context(), r); !errors.Is(err, ErrSoldOut) || remembers(g, sku, "new buyer") {
-				t.Fatalf("request %d: got %v, remembered %v, want sold out and not remembered", i, err, remembers(g, sku, "new buyer"))
+				t.Fatalf("request %d for more units than left: got error %v, remembered %v, want sold out and not remembered",
+					i, err, remembers(g, sku, "new buyer"))
 			}
 		}
 		check.Must(t, ask(t.Context(), g, stranger(sku)))

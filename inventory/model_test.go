@@ -275,7 +275,8 @@ func (m *model) law() error {
 		counts += n
 	}
 	if sum != m.terms.Total || counts != m.terms.Total-m.available {
-		return fmt.Errorf("%d available, %d by holds and payments, %d by buyers, of %d in total", m.available, sum, counts, m.terms.Total)
+		return fmt.Errorf("model: got %d available, %d by holds and payments, %d by buyers, want all to agree on a total of %d",
+			m.available, sum, counts, m.terms.Total)
 	}
 	return nil
 }
@@ -331,15 +332,15 @@ func (want answer) compare(got Reservation, err error) error {
 	if want.reason != nil {
 		var refusal *Refusal
 		if !errors.As(err, &refusal) || !errors.Is(err, want.reason) || refusal.Known != want.known {
-			return fmt.Errorf("got %+v, %#v; want %v, known %v", got, err, want.reason, want.known)
+			return fmt.Errorf("reservation: got %+v, error %#v, want refusal %v, known %v", got, err, want.reason, want.known)
 		}
 		return nil
 	}
 	switch {
 	case err != nil, got.OrderID != want.id, got.Replayed != want.replayed, got.At.IsZero() != want.replayed:
-		return fmt.Errorf("got %+v, %v; want %+v", got, err, want)
+		return fmt.Errorf("reservation: got %+v, error %v, want the order %+v", got, err, want)
 	case !want.at.IsZero() && !got.At.Equal(want.at):
-		return fmt.Errorf("got %v, the order is of %v", got.At, want.at)
+		return fmt.Errorf("reservation: got the acceptance time %v, want %v of the order", got.At, want.at)
 	}
 	return nil
 }

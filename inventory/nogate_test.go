@@ -18,7 +18,7 @@ func TestNoGate(t *testing.T) {
 			"terms":   g.SetTerms(t.Context(), "gone", 1, Terms{}),
 		} {
 			if !errors.Is(err, ErrNoGate) {
-				t.Errorf("%s: got %v, want %v", what, err, ErrNoGate)
+				t.Errorf("%s without a gate: got error %v, want %v", what, err, ErrNoGate)
 			}
 		}
 	})

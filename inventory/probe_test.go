@@ -20,15 +20,15 @@ func TestProbe(t *testing.T) {
 		name, err := g.Master(t.Context(), "S")
 		probed := g.Probe(t.Context())
 		if err != nil || len(probed) != 1 || probed[0].Name != name || name != Standalone || probed[0].Err != nil {
-			t.Fatalf("master %q, %v, probe %+v, want one writable %q", name, err, probed, Standalone)
+			t.Fatalf("probe of one server: got master %q, error %v, result %+v, want one writable %q", name, err, probed, Standalone)
 		}
 		if info, err := rdb.Info(t.Context(), "replication").Result(); err == nil {
 			if id := g.replID(t.Context(), "S").now; len(id) != 40 || !strings.Contains(info, "master_replid:"+id) {
-				t.Errorf("got replication id %q, want that of %s", id, info)
+				t.Errorf("replication id: got %q, want that of %s", id, info)
 			}
 		}
 		if ttl := rdb.TTL(t.Context(), "probe:{0}").Val(); ttl <= 0 {
-			t.Errorf("the probe expires in %v, want a time above 0", ttl)
+			t.Errorf("key of the probe: got expiry in %v, want a time above 0", ttl)
 		}
 	})
 }
@@ -59,18 +59,18 @@ func TestProbeOfACluster(t *testing.T) {
 	names, ids := writable()
 	for _, addr := range addrs {
 		if !names[addr] {
-			t.Errorf("%s is not writable: %v", addr, names)
+			t.Errorf("master %s: it is missing in the writable masters %v", addr, names)
 		}
 	}
 	if len(names) != 3 || len(ids) != 3 {
-		t.Errorf("got masters %v with ids %v, want 3 of each", names, ids)
+		t.Errorf("cluster: got masters %v with ids %v, want 3 of each", names, ids)
 	}
 	if name, err := g.Master(t.Context(), "S"); err != nil || !names[name] {
-		t.Errorf("master of S: got %q, %v, want one of %v", name, err, names)
+		t.Errorf("master of S: got %q, error %v, want one of %v", name, err, names)
 	}
 	c.Nodes[0].Kill()
 	if names, _ = writable(); len(names) != 3 || names[addrs[0]] || !names[addrs[1]] || !names[addrs[2]] {
-		t.Errorf("after the first master was killed: got %v, want only that one not writable", names)
+		t.Errorf("writable masters after the first was killed: got %v, want all but that one", names)
 	}
 }
 
@@ -89,10 +89,10 @@ func TestRedisWithoutMemory(t *testing.T) {
 	check.Must(t, err)
 	check.Must(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
 	if probed := g.Probe(ctx); probed[0].Err == nil {
-		t.Error("the probe succeeded, want an error")
+		t.Error("probe of a Redis without memory: got no error, want one")
 	}
 	if _, err := g.Reserve(ctx, Request{OrderID: "new", SKU: "S", Buyer: "new", Quantity: 1}); err == nil {
-		t.Error("Reserve succeeded, want an error")
+		t.Error("Reserve in a Redis without memory: got no error, want one")
 	}
 	for step, err := range map[string]error{
 		"ack":     check.Err(g.Ack(ctx, "S", queue, []string{"refused"})),
@@ -100,10 +100,10 @@ func TestRedisWithoutMemory(t *testing.T) {
 		"confirm": g.Confirm(ctx, "S", first, []string{"paid"}),
 	} {
 		if err != nil {
-			t.Errorf("%s: %v", step, err)
+			t.Errorf("step %s in a Redis without memory: got error %v, want none", step, err)
 		}
 	}
 	if view, err := g.Inspect(ctx, "S"); err != nil || view.Available != 9 || view.Holds != 0 || len(view.Orders) != 0 {
-		t.Errorf("got %+v, %v, want 9 available, no holds and an empty queue", view, err)
+		t.Errorf("gate after the steps: got %+v, error %v, want 9 available, no holds and an empty queue", view, err)
 	}
 }

@@ -49,13 +49,13 @@ func (k Keeping) Queue(ctx context.Context, sku, after string, limit int64) ([]Q
 		// their order.
 		entries, err := k.pipe.Do(ctx, "XRANGE", keys.Queue(sku), start, "+", "COUNT", count).Slice()
 		if err != nil {
-			return nil, fmt.Errorf("read queue of %s: %w", sku, err)
+			return nil, fmt.Errorf("read the queue of %s: %w", sku, err)
 		}
 		more := int64(len(entries)) == count // the queue may have more entries
 		for _, e := range entries {
 			id, queued, err := unpackEntry(e)
 			if err != nil {
-				return nil, fmt.Errorf("queue of %s, entry %s: %w", sku, id, err)
+				return nil, fmt.Errorf("read the queue of %s, entry %s: %w", sku, id, err)
 			}
 			n := int64(len(queued))
 			read, contained = read+1, contained+n
@@ -100,12 +100,12 @@ func (f *fill) saw(entries, orders int64) {
 func unpackEntry(e any) (id string, orders []Queued, err error) {
 	parts, _ := e.([]any)
 	if len(parts) != 2 {
-		return "", nil, fmt.Errorf("malformed: %v", e)
+		return "", nil, fmt.Errorf("the entry is malformed: %v", e)
 	}
 	id, _ = parts[0].(string)
 	fields, _ := parts[1].([]any)
 	if len(fields) < 2 {
-		return id, nil, fmt.Errorf("malformed: %v", e)
+		return id, nil, fmt.Errorf("the entry is malformed: %v", e)
 	}
 	epoch, at := number(fields[1]), entryTime(id)
 	orders = make([]Queued, len(fields)/2-1)

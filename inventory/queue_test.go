@@ -47,10 +47,10 @@ func TestOrdersShareEntries(t *testing.T) {
 			queue, err := g.Queue(t.Context(), sku, "", 1000)
 			check.Must(t, err)
 			if got := sizes(queue); !slices.Equal(got, want) {
-				t.Errorf("%d orders are in entries of %v orders, want %v", n, got, want)
+				t.Errorf("queue of %d orders: got entries of %v orders, want %v", n, got, want)
 			}
 			if summary, err := g.Summaries(t.Context(), sku); err != nil || summary[0].Queued != int64(n) {
-				t.Errorf("queued: got %+v, %v, want %d", summary, err, n)
+				t.Errorf("queued: got %+v, error %v, want %d", summary, err, n)
 			}
 		}
 	})
@@ -84,7 +84,8 @@ func TestQueueReadsNoMoreThanItNeeds(t *testing.T) {
 				queue, err := g.Queue(t.Context(), sku, after, limit)
 				check.Must(t, err)
 				if len(queue) != limit/size*size || reads > maxReads || orders > len(queue)+size {
-					t.Errorf("entries of %d orders, page %d: got %d orders after reading %d in %d reads, want %d in at most %d reads", size, page, len(queue), orders, reads, limit/size*size, maxReads)
+					t.Errorf("queue with entries of %d orders, page %d: got %d orders after reading %d in %d reads, want %d orders in at most %d reads",
+						size, page, len(queue), orders, reads, limit/size*size, maxReads)
 				}
 				after = queue[len(queue)-1].Entry
 			}
@@ -110,7 +111,7 @@ func TestAckKeepsAnEntryOfOtherOrders(t *testing.T) {
 		check.Must(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), ID: queue[0].Entry, Values: fields}).Err())
 		check.Must(t, check.Err(g.Ack(t.Context(), sku, queue, []string{queue[0].OrderID})))
 		if view := inspect(t, g, sku); len(view.Orders) != 4 || view.Holds != 2 || view.Available != 8 {
-			t.Errorf("got %d queued orders, want 4: %+v", len(view.Orders), view)
+			t.Errorf("queue after the ack: got %d orders, want 4: %+v", len(view.Orders), view)
 		}
 	})
 }
@@ -125,12 +126,12 @@ func TestMalformedEntry(t *testing.T) {
 			id, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), Values: []string{"epoch", "1", "a", "1 0 0 1:b/", "o", value}}).Result()
 			check.Must(t, err)
 			if queue, err := g.Queue(t.Context(), sku, "", 10); err == nil || !strings.Contains(err.Error(), sku+", entry "+id+": order o") {
-				t.Errorf("%q: got %+v, %v, want an error that names the entry and the order", value, queue, err)
+				t.Errorf("malformed entry %q: got queue %+v, error %v, want an error that names the entry and the order", value, queue, err)
 			}
 		}
 		for _, e := range []any{nil, "e", []any{"1-0"}} {
 			if _, orders, err := unpackEntry(e); err == nil {
-				t.Errorf("%v: got %v, want an error", e, orders)
+				t.Errorf("unpack entry %v: got orders %v, want an error", e, orders)
 			}
 		}
 	})

@@ -114,7 +114,7 @@ func (s *saleState) reserveBatch(ctx context.Context, batch []*call) {
 	g := s.gate
 	began, changes, reply, err := s.send(ctx, batch)
 	if err == nil && len(reply) != 4+len(batch) {
-		err = fmt.Errorf("reserve.lua returned %d values for %d requests", len(reply), len(batch))
+		err = fmt.Errorf("reserve.lua returned %d values for %d requests, want 4 and one per request", len(reply), len(batch))
 	}
 	if g.cfg.OnBatch != nil {
 		b := Batch{SKU: s.sku, Requests: len(batch), Began: began, Took: time.Since(began), Err: err}

@@ -34,33 +34,33 @@ func exercise(t *testing.T, g Keeping) {
 	queue, err := g.Queue(ctx, sku, "", 10)
 	check.Must(t, err)
 	if len(queue) != 3 {
-		t.Fatalf("got %d queued orders, want 3", len(queue))
+		t.Fatalf("queue: got %d orders, want 3", len(queue))
 	}
 	left, err := g.Ack(ctx, sku, queue[:2], []string{"b"})
 	check.Must(t, err)
 	if left != 1 {
-		t.Errorf("got %d entries left, want only that of c", left)
+		t.Errorf("queue after the ack: got %d entries left, want only that of c", left)
 	}
 	if units, err := g.Release(ctx, sku, first, []string{"z", "b"}); err != nil || units != 2 {
-		t.Errorf("released %d units, %v, want 2", units, err)
+		t.Errorf("release of z and b: got %d units, error %v, want 2", units, err)
 	}
 	check.Must(t, g.Confirm(ctx, sku, first, []string{"a"}))
 	check.Must(t, g.SetTerms(ctx, sku, first, terms(20, 9)))
 	if got, h, ok, err := g.Held(ctx, "c", "another", sku); err != nil || !ok || got != sku || h.Buyer != "ann" || h.Quantity != 1 || !h.At.Equal(queue[2].At) {
-		t.Errorf("hold of c: got %s %+v, %v, %v", got, h, ok, err)
+		t.Errorf("hold of order c: got %s %+v, %v, error %v, want ann's hold of 1 unit", got, h, ok, err)
 	}
 	if tally, err := g.Tally(ctx, sku, []string{"c"}, nil); err != nil || tally.Available != 18 || tally.QueuedUnits() != 1 || !tally.Held["c"] {
-		t.Errorf("tally: got %+v, %v", tally, err)
+		t.Errorf("tally of the sale: got %+v, error %v, want 18 available and the hold of c", tally, err)
 	}
 	if gone, err := g.DeleteSale(ctx, sku, first); err != nil || gone {
-		t.Errorf("delete a sale with a queued order: got %v, %v, want false and nil", gone, err)
+		t.Errorf("delete of a sale with a queued order: got %v, error %v, want false and nil", gone, err)
 	}
 	check.Must(t, g.BeginRebuild(ctx, sku, first))
 	view, err := g.Inspect(ctx, sku)
 	check.Must(t, err)
 	if !view.Exists || view.Open || view.Epoch != 1 || view.Terms.Total != 20 || view.Available != 18 || view.Holds != 1 ||
 		len(view.Orders) != 1 || view.Orders[0].OrderID != "c" || view.Orders[0].Quantity != 1 {
-		t.Errorf("after BeginRebuild: got %+v", view)
+		t.Errorf("gate after BeginRebuild: got %+v, want it shut with 18 available, 1 hold and c in the queue", view)
 	}
 }
 
@@ -84,14 +84,14 @@ func TestEveryScriptRuns(t *testing.T) {
 			source.Write(text)
 		}
 		if got := redis.NewScript(source.String()).Hash(); got != script.Hash() {
-			t.Errorf("the script does not consist of %s", names)
+			t.Errorf("script: its source is not the sum of %s", names)
 		}
 	}
 	slices.Sort(parts)
 	files, err := filepath.Glob("*.lua")
 	check.Must(t, err)
 	if !slices.Equal(files, slices.Compact(parts)) {
-		t.Errorf("got files %v, want those of the scripts: %v", files, slices.Compact(parts))
+		t.Errorf("Lua files: got %v, want those of the scripts: %v", files, slices.Compact(parts))
 	}
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		ran := map[string]bool{}
@@ -108,7 +108,7 @@ func TestEveryScriptRuns(t *testing.T) {
 		exercise(t, g)
 		for names, script := range scripts {
 			if !ran[script.Hash()] {
-				t.Errorf("%s has not run", names)
+				t.Errorf("script %s: it has not run, want every script exercised", names)
 			}
 		}
 	})
@@ -130,7 +130,7 @@ func TestScriptsAreLoadedAgain(t *testing.T) {
 		}), patient)
 		exercise(t, g)
 		if forgotten < len(scripts) {
-			t.Errorf("got %d NOSCRIPT errors, want at least %d", forgotten, len(scripts))
+			t.Errorf("NOSCRIPT errors: got %d, want at least %d", forgotten, len(scripts))
 		}
 	})
 }
@@ -158,19 +158,20 @@ func TestOutcomeCodes(t *testing.T) {
 		}
 		ofKnownBuyer := refusals[c-100]
 		if ofKnownBuyer == nil || refusal.Known || !ofKnownBuyer.Known || refusal.Reason != ofKnownBuyer.Reason || refusal.Final != (c <= -20) {
-			t.Errorf("%d: %+v; %d: %+v", c, refusal, c-100, ofKnownBuyer)
+			t.Errorf("code %d: got refusal %+v; code %d of a known buyer: got %+v, want the same reason, and known only for the latter",
+				c, refusal, c-100, ofKnownBuyer)
 		}
 		known[strconv.FormatInt(c, 10)] = true
 	}
 	if len(refusals) != 2*len(known) {
-		t.Errorf("got %d refusals of %d codes, want two for each", len(refusals), len(known))
+		t.Errorf("refusals: got %d of %d codes, want two for each code", len(refusals), len(known))
 	}
 	if !maps.Equal(known, body) || !maps.Equal(known, header) {
-		t.Errorf("codes differ:\nerrors.go %v\nscript    %v\nheader    %v", known, body, header)
+		t.Errorf("codes of the outcomes: got\n%v in errors.go,\n%v in the script and\n%v in its header, want the same codes", known, body, header)
 	}
 	for _, odd := range []any{int64(0), int64(-6), int64(-19), int64(-100), nil, 1.5} {
 		if _, err := outcome("o", odd); err == nil || errors.As(err, new(*Refusal)) {
-			t.Errorf("outcome %v: got %v, want an error that is not a refusal", odd, err)
+			t.Errorf("outcome %v: got error %v, want an error that is not a refusal", odd, err)
 		}
 	}
 }
@@ -182,7 +183,7 @@ func TestOneSlot(t *testing.T) {
 		keys.StagedHolds("S", "1-1"), keys.StagedBuyers("S", "1-1"), keys.StagedPieces("S", "1-1"),
 	} {
 		if _, rest, _ := strings.Cut(key, "{"); !strings.HasPrefix(rest, "S}") {
-			t.Errorf("the hash tag of %s is not the SKU", key)
+			t.Errorf("key %s: its hash tag is not the SKU", key)
 		}
 	}
 }

@@ -79,13 +79,13 @@ func TestManySKUsShareExchanges(t *testing.T) {
 		all.Wait()
 
 		if len(e.pipelines) == 0 || e.pipelines[0] != sales-1 {
-			t.Errorf("pipelines of %d calls, want %d in the first", e.pipelines, sales-1)
+			t.Errorf("first pipeline: got calls %d, want %d in the first", e.pipelines, sales-1)
 		}
 		check.Is(t, errs[0], ErrNoGate)
 		for i := 1; i < sales; i++ {
 			check.Must(t, errs[i])
 			if v := inspect(t, g, skus[i]); v.Available != 3 {
-				t.Errorf("%s has %d units left, want 3 of 5", skus[i], v.Available)
+				t.Errorf("gate of %s: got %d units left, want 3 of 5", skus[i], v.Available)
 			}
 		}
 	})

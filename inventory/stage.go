@@ -66,7 +66,7 @@ func (k Keeping) Stage(ctx context.Context, d *Draft, c Changes) error {
 			d.pieces++
 			args := append([]any{d.pieces, int(stagedFor.Seconds()), all.command}, some...)
 			if err := stageScript.Run(ctx, k.rdb, []string{all.key, staged[2]}, args...).Err(); err != nil {
-				return fmt.Errorf("stage rebuild of %s: %w", d.SKU, err)
+				return fmt.Errorf("stage the rebuild of %s: %w", d.SKU, err)
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func (k Keeping) Stage(ctx context.Context, d *Draft, c Changes) error {
 // Discard deletes a draft that will not be installed.
 func (k Keeping) Discard(ctx context.Context, d *Draft) error {
 	if err := k.rdb.Unlink(ctx, d.keys()...).Err(); err != nil {
-		return fmt.Errorf("discard rebuild of %s: %w", d.SKU, err)
+		return fmt.Errorf("discard the rebuild of %s: %w", d.SKU, err)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func TestGateThatLostWritesIsStale(t *testing.T) {
 		} {
 			other, sku := goneBack(t, rdb, ask)
 			if err := check.Err(other.Reserve(t.Context(), greedy(sku))); !errors.Is(err, ErrStale) {
-				t.Errorf("after a call of %s, another node: got %v, want %v", asks, err, ErrStale)
+				t.Errorf("gate at another node after a call of %s: got error %v, want %v", asks, err, ErrStale)
 			}
 			check.Is(t, check.Err(other.Reserve(t.Context(), order(sku, "new", "bob"))), ErrStale)
 			check.Is(t, ask(other, sku), ErrStale)

@@ -28,12 +28,12 @@ func TestTraceCrossesTheQueue(t *testing.T) {
 		queue, err := g.Queue(t.Context(), sku, "", 10)
 		check.Must(t, err)
 		if len(queue) != 2 || queue[0].Node != "node 1" || queue[0].Trace != trace || queue[1].Node != "node 2" || queue[1].Trace != "" {
-			t.Errorf("got queue %+v, want node 1 with its trace and node 2 without one", queue)
+			t.Errorf("queue: got %+v, want node 1 with its trace and node 2 without one", queue)
 		}
 		for _, want := range [][]string{{trace}, nil} {
 			b := <-batches
 			if !slices.Equal(b.Traces, want) || b.SKU != sku || b.Requests != 1 || b.Began.IsZero() || b.Took <= 0 || b.Err != nil {
-				t.Errorf("got batch %+v, want traces %v", b, want)
+				t.Errorf("traced batch: got %+v, want traces %v", b, want)
 			}
 		}
 	})
@@ -43,11 +43,11 @@ func TestTraceCrossesTheQueue(t *testing.T) {
 func TestSenderWithoutTrace(t *testing.T) {
 	r := Request{Node: "n"}
 	if r.sender() != &r.Node || testing.AllocsPerRun(100, func() { r.sender() }) != 0 {
-		t.Error("sender copies a request without a trace")
+		t.Error("sender of a request without a trace: got a copy or an allocation, want neither")
 	}
 	r.Trace = strings.Repeat("x", maxTrace+1)
 	if r.sender() != &r.Node {
-		t.Error("a trace above maxTrace is queued")
+		t.Error("trace above maxTrace: it is queued, want it dropped")
 	}
 }
 
@@ -66,7 +66,7 @@ func TestOldestQueued(t *testing.T) {
 		oldest, now, err := g.OldestQueued(t.Context(), idle, busy)
 		check.Must(t, err)
 		if !oldest[0].IsZero() || !oldest[1].Equal(first) || now.Before(first) || now.Sub(first) > time.Minute {
-			t.Errorf("got %v at %v, want no time and %v", oldest, now, first)
+			t.Errorf("oldest queued orders: got %v at %v, want no time and %v", oldest, now, first)
 		}
 	})
 }

@@ -30,7 +30,7 @@ type twin struct {
 func (tw twin) use(t testing.TB) {
 	t.Helper()
 	if strings.Count(tw.source, tw.old) != 1 {
-		t.Fatalf("%s: the script does not contain %q exactly once", tw.name, tw.old)
+		t.Fatalf("twin %s: the script does not contain %q exactly once", tw.name, tw.old)
 	}
 	right := *tw.script
 	*tw.script = redis.NewScript(strings.Replace(tw.source, tw.old, tw.new, 1))
@@ -155,7 +155,7 @@ func TestModelCatchesEveryTwin(t *testing.T) {
 			tw.use(t)
 			set(t, "rapid.seed", fmt.Sprint(tw.seed))
 			if !fails(func(tb rapid.TB) { rapid.Check(tb, func(rt *rapid.T) { gateMatchesModel(rt, rdb, smallEntry) }) }) {
-				t.Errorf("%q instead of %q: the model noticed no fault", tw.new, tw.old)
+				t.Errorf("twin with %q instead of %q: the model noticed no fault, want a failure", tw.new, tw.old)
 			}
 		})
 	}

@@ -32,10 +32,10 @@ func TestSaleWindowIsExact(t *testing.T) {
 		r.Mini.Server.SetTime(tt.at)
 		got, err := g.Reserve(t.Context(), order(sku, fmt.Sprint("o", i), "ann"))
 		if !errors.Is(err, tt.want) {
-			t.Errorf("at %v: got %v, want %v", tt.at, err, tt.want)
+			t.Errorf("order at %v of the sale's window: got error %v, want %v", tt.at, err, tt.want)
 		}
 		if err == nil && !got.At.Equal(tt.at.Truncate(time.Millisecond)) {
-			t.Errorf("at %v: accepted at %v", tt.at, got.At)
+			t.Errorf("order at %v: got the acceptance time %v, want the same time", tt.at, got.At)
 		}
 	}
 }

@@ -58,10 +58,10 @@ func TestPlanFollowsItsSeed(t *testing.T) {
 	}
 	one := plan(1)
 	if !reflect.DeepEqual(one, plan(1)) {
-		t.Error("the same seed: got a different plan, want the same")
+		t.Error("plans of one seed: got different plans, want the same")
 	}
 	if reflect.DeepEqual(one, plan(2)) {
-		t.Error("another seed: got the same plan, want a different one")
+		t.Error("plans of two seeds: got the same plan, want different ones")
 	}
 }
 
@@ -87,10 +87,10 @@ func TestPlannedAttemptsAreConsistent(t *testing.T) {
 			}
 			first, known := keys[a.key]
 			if known != (a.kind == judge.Replay) || known && (first.buyer != a.buyer || first.quantity != a.quantity) {
-				t.Fatalf("got %+v after %+v, want a new key, or a replay of the same order", a, first)
+				t.Fatalf("attempt: got %+v after %+v, want a new key or a replay of the same order", a, first)
 			}
 			if a.kind != judge.Replay && ordered[a.buyer.Subject] != (a.kind == judge.Second) {
-				t.Fatalf("got a %s order by a buyer who has ordered before: %v", a.kind, ordered[a.buyer.Subject])
+				t.Fatalf("attempt: got a %s order by a buyer who has ordered before: %v", a.kind, ordered[a.buyer.Subject])
 			}
 			if a.quantity < 1 || a.quantity > c.MaxQuantity {
 				t.Fatalf("quantity: got %d, want 1 to %d", a.quantity, c.MaxQuantity)
@@ -118,12 +118,12 @@ func TestAttemptNumberIsNotSent(t *testing.T) {
 	one := Config{Phases: []Phase{{Shape: Constant, Rate: 10, Duration: 100 * time.Millisecond}}}
 	for res := range a.Attack(m.target, pace(t.Context(), one), 0, "") {
 		if _, sale, n, err := m.numbered(res.URL); err != nil || sale != 0 || n != 0 {
-			t.Errorf("got attempt %d of sale %d and error %v, want attempt 0 of sale 0", n, sale, err)
+			t.Errorf("URL %q of an attempt: got attempt %d of sale %d and error %v, want attempt 0 of sale 0", res.URL, n, sale, err)
 		}
 	}
 	r := <-seen
 	if r.RequestURI != "/v1/orders" || r.Header.Get("Idempotency-Key") == "" || r.Header.Get("X-Forwarded-For") != "10.0.0.1" {
-		t.Errorf("got %s with %v, want /v1/orders with a key and an address", r.RequestURI, r.Header)
+		t.Errorf("request of an attempt: got %s with headers %v, want /v1/orders with a key and an address", r.RequestURI, r.Header)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestNumberedRejectsUnknownURLs(t *testing.T) {
 	m := newSaleMix(p.c, []*targets{p})
 	for _, url := range []string{"", "x", "x#0", "x#0/0", "x#0/-1", "x#1/0", "x#-1/0", "x#x/0"} {
 		if _, _, _, err := m.numbered(url); err == nil {
-			t.Errorf("numbered(%q): got no error", url)
+			t.Errorf("numbered(%q): got no error, want one", url)
 		}
 	}
 }
@@ -148,12 +148,12 @@ func TestBuyersHaveDistinctNamesAndAddresses(t *testing.T) {
 	}
 	for _, b := range c.buyers {
 		if seen[b.Subject] || seen[b.IP] || !strings.HasPrefix(b.IP, "10.") || c.named(b.Subject) != b {
-			t.Fatalf("got %+v, want a new subject and a new address in 10.0.0.0/8", b)
+			t.Fatalf("buyer: got %+v, want a new subject and a new address in 10.0.0.0/8", b)
 		}
 		seen[b.Subject], seen[b.IP] = true, true
 	}
 	broken := errors.New("no key")
 	if err := newCrowd(func(string, bool) (string, error) { return "", broken }).sign(10); !errors.Is(err, broken) {
-		t.Errorf("got %v, want %v", err, broken)
+		t.Errorf("sign tokens with a failing key: got error %v, want %v", err, broken)
 	}
 }

@@ -42,7 +42,7 @@ func TestPhasesFollowEachOther(t *testing.T) {
 				}
 				d, stop := p.Pace(now, uint64(hits))
 				if stop {
-					t.Fatalf("Pace stopped after %d requests, in phase %v of %v", hits, phase, c.Phases)
+					t.Fatalf("Pace: got its stop after %d requests, in phase %v of %v, want a stop after all phases", hits, phase, c.Phases)
 				}
 				now += d
 				if first < 0 {
@@ -52,14 +52,14 @@ func TestPhasesFollowEachOther(t *testing.T) {
 			}
 			begin += phase.Duration
 			if phase.requests() > 0 && first < begin-phase.Duration {
-				t.Fatalf("phase %v: first request at %v, want it not before %v", phase, first, begin-phase.Duration)
+				t.Fatalf("phase %v: got the first request at %v, want it not before %v", phase, first, begin-phase.Duration)
 			}
 			if late := begin + phase.Duration/10 + 2*time.Second; now > late {
-				t.Fatalf("phase %v of %v: last request at %v, want it before %v", phase, c.Phases, now, late)
+				t.Fatalf("phase %v of %v: got the last request at %v, want it before %v", phase, c.Phases, now, late)
 			}
 		}
 		if _, stop := p.Pace(now, uint64(hits)); !stop || hits != c.requests() {
-			t.Fatalf("Pace did not stop after %d of %d requests", hits, c.requests())
+			t.Fatalf("Pace: got no stop after %d of %d requests, want one", hits, c.requests())
 		}
 	})
 }
@@ -73,11 +73,11 @@ func TestDueTimes(t *testing.T) {
 	}})
 	for n, want := range map[uint64]time.Duration{0: 0, 1450: time.Second, 2000: 3 * time.Second, 2099: 3990 * time.Millisecond} {
 		if got := p.due(n); got != want {
-			t.Errorf("request %d: due at %v, want %v", n, got, want)
+			t.Errorf("request %d: got the due time %v, want %v", n, got, want)
 		}
 	}
 	if last := p.due(1999); last < 1900*time.Millisecond || last >= 2*time.Second {
-		t.Errorf("last request of the ramp: due at %v, want 1.9 s to 2 s", last)
+		t.Errorf("last request of the ramp: got the due time %v, want 1.9 s to 2 s", last)
 	}
 }
 
@@ -108,8 +108,8 @@ func TestPauseIsInterrupted(t *testing.T) {
 		ended <- stopped
 	}()
 	stop()
-	if !check.Receive(t, "the end of the pause", ended) {
-		t.Error("Pace after the context ended: got no stop")
+	if !check.Receive(t, "the end of Pace's pause", ended) {
+		t.Error("Pace after the context ended: got no stop, want one")
 	}
 }
 
@@ -122,7 +122,7 @@ func TestScheduleInWords(t *testing.T) {
 		t.Errorf("schedule: got %q, want %q", got, want)
 	}
 	if c.InFlight = 8; c.schedule() != "at most 8 calls at once" {
-		t.Errorf("schedule with InFlight: got %q", c.schedule())
+		t.Errorf("schedule with InFlight: got %q, want at most 8 calls at once", c.schedule())
 	}
 	whole := c.whole()
 	if got, want := fmt.Sprint(whole.Rate, whole.Duration, whole.requests()), "193 6s 1160"; got != want {
@@ -136,6 +136,6 @@ func TestReportConfig(t *testing.T) {
 	c.Stores, c.Scenario, c.Shape = "real", "drop", Burst
 	got := c.reportConfig()
 	if !got.Burst || got.Stores != "real" || got.Scenario != "drop" || got.Schedule != "burst, 2,000/s for 10s" {
-		t.Errorf("reportConfig: got %+v", got)
+		t.Errorf("reportConfig: got %+v, want burst, real stores and the scenario drop", got)
 	}
 }

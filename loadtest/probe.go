@@ -35,7 +35,7 @@ func (r *run) probe(ctx context.Context) error {
 	for _, o := range probes {
 		before, err := r.operator.Audit(ctx)
 		if err != nil {
-			return fmt.Errorf("release probe: %w", err)
+			return fmt.Errorf("probe how fast units are released: %w", err)
 		}
 		c := r.closeOrder(ctx, r.crowd.named(o.Buyer), o.IDs[0], true)
 		if !c.Done() {
@@ -73,7 +73,7 @@ func (r *run) backOnSale(ctx context.Context, c judge.Closing, want int) (time.D
 			return time.Since(from), nil
 		}
 		if client.Wait(ctx, 2*time.Millisecond) != nil {
-			return 0, fmt.Errorf("release probe: order %s was cancelled, but its units were not available after %v", c.OrderID, r.patience.probe)
+			return 0, fmt.Errorf("probe how fast units are released: order %s was cancelled, but its units were not available after %v", c.OrderID, r.patience.probe)
 		}
 	}
 }

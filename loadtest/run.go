@@ -35,7 +35,7 @@ type run struct {
 // Run is like RunAll for a single sale. It returns an error if c has several.
 func Run(ctx context.Context, c Config) (*report.Report, error) {
 	if len(c.Sales) > 1 {
-		return nil, fmt.Errorf("loadtest: Sales: got %d, want one; RunAll takes several", len(c.Sales))
+		return nil, fmt.Errorf("loadtest: got %d sales, want one (RunAll takes several)", len(c.Sales))
 	}
 	all, err := RunAll(ctx, c)
 	if err != nil {

@@ -56,7 +56,7 @@ func contains(t testing.TB, text string, words ...string) {
 	t.Helper()
 	for _, word := range words {
 		if !strings.Contains(text, word) {
-			t.Errorf("got no %q in\n%s", word, text)
+			t.Errorf("text: got no %q in\n%s", word, text)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestRunPassesACorrectSale(t *testing.T) {
 				t.Errorf("calls at once: got %d, want at most %d; lateness: got %+v, want none", s.highest, inFlight, rep.Lateness)
 			}
 			if rep.Restore.N == 0 || rep.DurablePerS == 0 || rep.Latency.P99 == 0 {
-				t.Errorf("figures missing:\n%s", text(t, rep))
+				t.Errorf("report: got no figures for releases, rates or latencies, want all:\n%s", text(t, rep))
 			}
 		})
 	}
@@ -121,13 +121,14 @@ func TestRunPassesASaleOnPayment(t *testing.T) {
 			c.Replays = 1e-9 // no replays in the attack, because they may come too early
 			rep := mustRun(t, c, judge.ExitPass)
 			if rep.Paid != c.Stock || rep.Pending != 0 || rep.Rows[judge.Pending] == 0 {
-				t.Errorf("got %d units paid, %d pending and %d unpaid orders, want %d paid, 0 pending and some unpaid", rep.Paid, rep.Pending, rep.Rows[judge.Pending], c.Stock)
+				t.Errorf("report: got %d units paid, %d pending and %d unpaid orders, want %d paid, 0 pending and some unpaid",
+					rep.Paid, rep.Pending, rep.Rows[judge.Pending], c.Stock)
 			}
 			if f.hangUp && rep.Payments["0"] == 0 || unknownPayments(rep) > 0 || len(rep.Notes) > 0 {
-				t.Errorf("got payments %v, %d unknown, notes %q, want none unknown and no notes", rep.Payments, unknownPayments(rep), rep.Notes)
+				t.Errorf("payments in the report: got %v, %d unknown, notes %q, want none unknown and no notes", rep.Payments, unknownPayments(rep), rep.Notes)
 			}
 			if out := text(t, rep); !strings.Contains(out, "taken on payment") || !strings.Contains(out, "paid/s") || rep.DurablePerS == 0 {
-				t.Errorf("figures missing:\n%s", out)
+				t.Errorf("report of a sale on payment: got no rate of payments or durable orders, want both:\n%s", out)
 			}
 		})
 	}
@@ -170,7 +171,7 @@ func TestRunToleratesFailedCalls(t *testing.T) {
 				c.Timeout = time.Second
 			}
 			if rep := mustRun(t, c, judge.ExitPass); rep.Answers[tc.answer] == 0 {
-				t.Fatalf("got no answer %s\n%s", tc.answer, text(t, rep))
+				t.Fatalf("answers in the report: got none with %s, want some:\n%s", tc.answer, text(t, rep))
 			}
 		})
 	}
@@ -239,7 +240,7 @@ func TestRunReportsUnexercisedChecks(t *testing.T) {
 			rep := mustRun(t, c, judge.ExitUnjudged)
 			contains(t, text(t, rep), "not judged: "+tc.want, "to have it judged, ")
 			if len(rep.Gaps) > 0 {
-				t.Errorf("got gaps %v, want none", rep.Gaps)
+				t.Errorf("verdict with unexercised checks: got gaps %v, want none", rep.Gaps)
 			}
 		})
 	}
@@ -252,7 +253,7 @@ func TestRunShortPaymentWindow(t *testing.T) {
 	c.PaymentWindow = time.Second
 	rep := mustRun(t, c, judge.ExitPass)
 	if rep.Expired == 0 {
-		t.Errorf("got no expired orders:\n%s", text(t, rep))
+		t.Errorf("report: got no expired orders, want some:\n%s", text(t, rep))
 	}
 }
 
@@ -280,10 +281,11 @@ func TestRunInterrupted(t *testing.T) {
 			check.Must(t, err)
 			got := text(t, rep)
 			if rep.ExitCode() != judge.ExitUnjudged || rep.Attempts == 0 || rep.Attempts >= c.requests() || !strings.Contains(got, "interrupted") {
-				t.Errorf("got exit code %d after %d of %d attempts\n%s", rep.ExitCode(), rep.Attempts, c.requests(), got)
+				t.Errorf("interrupted run: got exit code %d after %d of %d attempts, want an unjudged run after some of them:\n%s",
+					rep.ExitCode(), rep.Attempts, c.requests(), got)
 			}
 			if onPayment && rep.Payments["0"] == 0 || unknownPayments(rep) > 0 {
-				t.Errorf("got payments %v, %d unknown, want none unknown\n%s", rep.Payments, unknownPayments(rep), got)
+				t.Errorf("payments of an interrupted run: got %v, %d unknown, want none unknown\n%s", rep.Payments, unknownPayments(rep), got)
 			}
 		})
 	}
@@ -296,7 +298,7 @@ func TestRunRefusesAUsedSKU(t *testing.T) {
 	c.SKU = "twice"
 	mustRun(t, c, judge.ExitPass)
 	if _, err := Run(t.Context(), c); !errors.Is(err, client.ErrSKUInUse) {
-		t.Fatalf("got %v, want %v", err, client.ErrSKUInUse)
+		t.Fatalf("run with a SKU that has orders: got error %v, want %v", err, client.ErrSKUInUse)
 	}
 }
 
@@ -305,7 +307,7 @@ func TestRunReportsWhyItCannotStart(t *testing.T) {
 	c := quick(url)
 	c.Token = func(s string, _ bool) (string, error) { return fakeToken(s, false) }
 	if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "403 forbidden") {
-		t.Fatalf("got %v, want 403 forbidden", err)
+		t.Fatalf("run without an operator's token: got error %v, want 403 forbidden", err)
 	}
 	_, err := Run(t.Context(), Config{Stock: -1, Replays: 2})
 	contains(t, fmt.Sprint(err), "Target:", "Token:", "Name:", "Stock:", "PerBuyerLimit:", "Currency:", "Rate:", "Duration:", "Shape:", "Replays:", "Timeout:")
@@ -319,7 +321,7 @@ func TestRunStopsIfBuyersShareOneAddress(t *testing.T) {
 	_, err := Run(t.Context(), quick(url))
 	contains(t, fmt.Sprint(err), "--trusted-proxies", "--limit-ip off")
 	if s.sku != "" || s.posts > 0 {
-		t.Errorf("got sale %q opened and %d orders sent, want neither", s.sku, s.posts)
+		t.Errorf("run with one address for all buyers: got sale %q opened and %d orders sent, want neither", s.sku, s.posts)
 	}
 	_, url = newFake(t, fault{oneAddress: true})
 	c := quick(url)

@@ -46,7 +46,7 @@ func TestSalesGetTheirShareOfTheOrders(t *testing.T) {
 	}
 	// The draw comes from the seed, so the share is always the same.
 	if share := float64(orders["popular"]) / n; math.Abs(share-0.75) > 0.03 {
-		t.Errorf("orders %v: got a share of %v, want about 0.75", orders, share)
+		t.Errorf("popular sale with the orders %v: got a share of %v, want about 0.75", orders, share)
 	}
 }
 
@@ -67,11 +67,11 @@ func TestArrivals(t *testing.T) {
 		return orders[crowd[0].Subject], largest
 	}
 	if first, largest := count(0); first != 50 || largest != 50 {
-		t.Errorf("in turn: got %d orders by the first buyer and at most %d by another, want 50", first, largest)
+		t.Errorf("arrivals in turn: got %d orders by the first buyer and at most %d by another, want 50", first, largest)
 	}
 	// The share of the first buyer is 1/ζ(1.5) for 100 buyers: about 0.41.
 	if first, largest := count(1.5); first != largest || first < 1900 || first > 2300 {
-		t.Errorf("by Zipf: got %d orders by the first buyer and at most %d by another, want about 2070 and no more", first, largest)
+		t.Errorf("arrivals by Zipf: got %d orders by the first buyer and at most %d by another, want about 2070 and no more", first, largest)
 	}
 }
 
@@ -87,17 +87,17 @@ func TestRunAllJudgesEachSale(t *testing.T) {
 	check.Must(t, err)
 	sound, broken := all.Sales[0], all.Sales[1]
 	if got := names(sound.Verdict); got != "" || sound.SKU != "popular" || sound.Pending+sound.Paid != 80 {
-		t.Errorf("%s: got violations %q, want none and 80 units\n%s", sound.SKU, got, text(t, sound))
+		t.Errorf("sound sale %s: got violations %q, want none and 80 units\n%s", sound.SKU, got, text(t, sound))
 	}
 	if !strings.Contains(names(broken.Verdict), judge.Oversold) || broken.Oversold != 10 {
-		t.Errorf("%s: got violations %q, want 10 oversold\n%s", broken.SKU, names(broken.Verdict), text(t, broken))
+		t.Errorf("broken sale %s: got violations %q, want 10 units oversold\n%s", broken.SKU, names(broken.Verdict), text(t, broken))
 	}
 	if all.ExitCode() != judge.ExitViolation || all.Word() != "FAIL" {
 		t.Errorf("all sales: got exit code %d and %s, want FAIL", all.ExitCode(), all.Word())
 	}
 	for _, q := range broken.Evidence.Requests {
 		if q.Quantity > 1 {
-			t.Fatalf("got an order of %d units, want 1, the limit of the sale", q.Quantity)
+			t.Fatalf("order of the mix: got %d units, want 1, the limit of the sale", q.Quantity)
 		}
 	}
 	if got := sound.Attempts + broken.Attempts; got != c.requests() || broken.Attempts == 0 {
@@ -113,10 +113,10 @@ func TestRunAllJudgesEachSale(t *testing.T) {
 		Sales []struct{ Oversold int }
 	}
 	if err := json.Unmarshal(machine.Bytes(), &doc); err != nil || doc.Pass == nil || *doc.Pass || len(doc.Sales) != 2 || doc.Sales[1].Oversold != 10 {
-		t.Errorf("JSON: got %s and error %v", &machine, err)
+		t.Errorf("JSON of two sales: got %s and error %v, want a failure with 10 units oversold", &machine, err)
 	}
 	if !strings.Contains(progress.String(), " left, ") {
-		t.Errorf("progress: got no stock in %q", progress.String())
+		t.Errorf("progress: got no stock in %q, want it", progress.String())
 	}
 
 	dir := t.TempDir()

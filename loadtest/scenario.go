@@ -75,14 +75,14 @@ func ReadScenario(name string) (*Scenario, error) {
 		text, err = os.ReadFile(name)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("scenario %s: no such file or example (examples: %s)", name, strings.Join(ScenarioNames(), ", "))
+		return nil, fmt.Errorf("read scenario %s: no such file or example (examples: %s)", name, strings.Join(ScenarioNames(), ", "))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("scenario %s: %w", name, err)
+		return nil, fmt.Errorf("read scenario %s: %w", name, err)
 	}
 	s, err := parseScenario(text)
 	if err != nil {
-		return nil, fmt.Errorf("scenario %s: %w", name, err)
+		return nil, fmt.Errorf("read scenario %s: %w", name, err)
 	}
 	return s, nil
 }

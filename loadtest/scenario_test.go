@@ -50,10 +50,10 @@ func TestExamples(t *testing.T) {
 			for i, rep := range all.Sales {
 				attempts += rep.Attempts
 				if got := names(rep.Verdict); got != "" {
-					t.Errorf("%s: got violations %q, want none\n%s", rep.SKU, got, text(t, rep))
+					t.Errorf("sale %s: got violations %q, want none\n%s", rep.SKU, got, text(t, rep))
 				}
 				if sold := rep.Pending + rep.Paid; sold != s.Sales[i].Stock {
-					t.Errorf("%s: got %d units sold, want %d", rep.SKU, sold, s.Sales[i].Stock)
+					t.Errorf("sale %s: got %d units sold, want %d", rep.SKU, sold, s.Sales[i].Stock)
 				}
 			}
 			if attempts != c.requests() {
@@ -93,7 +93,7 @@ func TestScenarioInto(t *testing.T) {
 	c := Defaults()
 	s.Into(&c)
 	if c.Buyers != 7 || c.Replays != Defaults().Replays || c.Seed != Defaults().Seed {
-		t.Errorf("got buyers %d, replays %v, seed %d, want 7 buyers and the other defaults", c.Buyers, c.Replays, c.Seed)
+		t.Errorf("scenario: got buyers %d, replays %v, seed %d, want 7 buyers and the other defaults", c.Buyers, c.Replays, c.Seed)
 	}
 	if got, want := c.Phases[0], (Phase{Ramp, 20, 30, 2 * time.Second}); got != want {
 		t.Errorf("phase: got %+v, want %+v", got, want)
@@ -110,10 +110,10 @@ func TestListScenarios(t *testing.T) {
 	check.Must(t, ListScenarios(&b))
 	for _, line := range strings.Split(strings.TrimSpace(b.String()), "\n") {
 		if len(strings.Fields(line)) < 5 {
-			t.Errorf("got %q, want a name and a description", line)
+			t.Errorf("line of the scenario list: got %q, want a name and a description", line)
 		}
 	}
 	if got := strings.Count(b.String(), "\n"); got != len(ScenarioNames()) || got < 3 {
-		t.Errorf("got %d lines, want %d", got, len(ScenarioNames()))
+		t.Errorf("scenario list: got %d lines, want %d", got, len(ScenarioNames()))
 	}
 }

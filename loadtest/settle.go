@@ -49,7 +49,7 @@ func (r *run) settle(ctx context.Context) (judge.Audit, error) {
 			continue
 		}
 		if fault != nil {
-			return last, fmt.Errorf("read the audit: gave up after %v: %w", r.patience.settle, fault)
+			return last, fmt.Errorf("read the audit: no answer within %v: %w", r.patience.settle, fault)
 		}
 		return last, fmt.Errorf("%w within %v", errUnsettled, r.patience.settle)
 	}

@@ -67,11 +67,11 @@ func differs(sale *orders.Sale, rows []orders.Order, batch []inventory.Queued, n
 	}
 	for buyer, units := range byBuyer {
 		if units > sale.PerBuyerLimit {
-			return fmt.Errorf("%s has %d units, want at most %d", buyer, units, sale.PerBuyerLimit)
+			return fmt.Errorf("buyer %s in the model: got %d units, want at most %d", buyer, units, sale.PerBuyerLimit)
 		}
 	}
 	if sold > sale.Total {
-		return fmt.Errorf("%d units are sold, want at most %d", sold, sale.Total)
+		return fmt.Errorf("sale in the model: got %d units sold, want at most %d", sold, sale.Total)
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func TestDecideAgainstModel(t *testing.T) {
 		sale, rows, batch := drawn(t)
 		l := orders.NewLedger(sale, kit.DecidedAt, rows)
 		if err := differs(sale, rows, batch, func() *orders.Ledger { return l }); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decisions differ from the model: %v", err)
 		}
 	})
 }
@@ -97,7 +97,7 @@ func TestModelFindsDecisionsWithoutTheBatch(t *testing.T) {
 	} {
 		forgetful := func() *orders.Ledger { return orders.NewLedger(sale, kit.DecidedAt, nil) }
 		if differs(sale, nil, batch, forgetful) == nil {
-			t.Errorf("%s: the model found no difference", name)
+			t.Errorf("broken ledger %s: the model found no difference, want one", name)
 		}
 	}
 }

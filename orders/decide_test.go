@@ -152,7 +152,7 @@ func TestDecideLatePayments(t *testing.T) {
 				got = append(got, kit.Said(l.Decide(q)))
 			}
 			if !reflect.DeepEqual(got, test.want) {
-				t.Errorf("got %q, want %q", got, test.want)
+				t.Errorf("decisions about late payments: got %q, want %q", got, test.want)
 			}
 		})
 	}

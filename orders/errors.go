@@ -10,11 +10,11 @@ import (
 
 // Errors that callers receive, in addition to the refusals of package inventory.
 var (
-	ErrNotFound    = errors.New("orders: not found")
-	ErrAlreadyPaid = errors.New("orders: already paid")
-	ErrOrderClosed = errors.New("orders: order is closed")          // cancelled, expired or rejected
-	ErrInProgress  = errors.New("orders: order is not durable yet") // still in the queue
-	ErrBelowSold   = errors.New("orders: total would be below what is sold")
+	ErrNotFound    = errors.New("orders: the sale or order does not exist")
+	ErrAlreadyPaid = errors.New("orders: the order is already paid")
+	ErrOrderClosed = errors.New("orders: the order is closed")          // cancelled, expired or rejected
+	ErrInProgress  = errors.New("orders: the order is not durable yet") // still in the queue
+	ErrBelowSold   = errors.New("orders: the total would be below the units sold")
 	ErrUnavailable = errors.New("orders: a dependency is not available") // the outcome is unknown, or nothing was done: retry
 )
 
@@ -23,7 +23,7 @@ var (
 var ErrOnItsWay = errors.New("orders: the change is stored, but may not have reached the gate")
 
 // ErrFenced is returned to a keeper if another keeper has taken over its SKU.
-var ErrFenced = errors.New("orders: fenced off by a newer keeper")
+var ErrFenced = errors.New("orders: a newer keeper has taken over the sale")
 
 // InvalidError reports the invalid fields of a request. Fields maps the name of a field to
 // the rule that the field breaks.
@@ -63,10 +63,10 @@ func (f Fields) Err() error {
 }
 
 // ErrHoldsNone is returned by Store.Pay if the payment must take the order's units first.
-var ErrHoldsNone = errors.New("orders: the order holds no units")
+var ErrHoldsNone = errors.New("orders: the order holds no units, so its payment must take them")
 
 // ErrTakesUnits is returned for an order without units if the sale takes units on order.
-var ErrTakesUnits = errors.New("orders: the sale takes units on order")
+var ErrTakesUnits = errors.New("orders: the sale takes units when an order is placed, not when it is paid")
 
 // ErrNotDirect is returned for an order without a gate if the sale is not in direct mode.
 var ErrNotDirect = errors.New("orders: the sale is not sold in direct mode")
@@ -78,4 +78,4 @@ var ErrChanged = errors.New("orders: the order has changed since it was read")
 var ErrNotAnnounced = errors.New("orders: the change of the sale's epoch was not announced")
 
 // ErrPrecondition is returned to an operator if If-Match does not match the sale.
-var ErrPrecondition = errors.New("orders: the sale does not match If-Match")
+var ErrPrecondition = errors.New("orders: the sale was changed since the ETag in If-Match")

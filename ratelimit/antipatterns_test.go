@@ -25,7 +25,7 @@ import (
 func TestAntipatterns(t *testing.T) {
 	files, err := filepath.Glob("antipatterns/*.lua")
 	if err != nil || len(files) < 9 {
-		t.Fatalf("got %d antipatterns, %v, want at least 9", len(files), err)
+		t.Fatalf("antipatterns: got %d files, error %v, want at least 9", len(files), err)
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".lua")
@@ -37,7 +37,7 @@ func TestAntipatterns(t *testing.T) {
 			} {
 				for n, got := range follow(t, e, ask) {
 					if s := e.steps[n]; got != s.should && !s.dies { // a node that died receives no answer
-						t.Errorf("%s: %s: got %d, want %d", who, s.text, got, s.should)
+						t.Errorf("antipattern of %s, step %s: got %d, want %d", who, s.text, got, s.should)
 					}
 				}
 			}
@@ -45,13 +45,13 @@ func TestAntipatterns(t *testing.T) {
 			for n, got := range follow(t, e, e.ask) {
 				s := e.steps[n]
 				if got != s.passes {
-					t.Errorf("step %q: got %d pass", s.text, got)
+					t.Errorf("step %q: got %d that pass, want %d", s.text, got, s.passes)
 				}
 				shows = shows || got != s.should
 				t.Logf("  %-70s this limiter: %d", s.text, s.should)
 			}
 			if !shows {
-				t.Error("the steps show no fault")
+				t.Error("antipattern: got no fault in its steps, want one")
 			}
 		})
 	}
@@ -95,7 +95,7 @@ func readAntipattern(t *testing.T, name string) antipattern {
 		}
 		part := stepText.FindStringSubmatch(line)
 		if part == nil {
-			t.Fatalf("%s: line is not a step: %s", name, line)
+			t.Fatalf("antipattern %s: got a line that is not a step: %s", name, line)
 		}
 		s := step{text: strings.TrimPrefix(line, "--   "), repeat: 1, on: []Bucket{buckets[part[4]]}, dies: part[6] != ""}
 		s.times, s.passes = whole(t, part[3]), whole(t, part[7])
@@ -105,7 +105,7 @@ func readAntipattern(t *testing.T, name string) antipattern {
 		}
 		if part[2] != "" {
 			if s.after, err = time.ParseDuration(part[2]); err != nil {
-				t.Fatal(err)
+				t.Fatalf("duration of a step: got error %v, want none", err)
 			}
 		}
 		if part[5] != "" {
@@ -162,7 +162,7 @@ func follow(t *testing.T, e antipattern, ask asker) []int {
 			}
 		}
 		if due != s.should {
-			t.Errorf("step %q: %d should pass, according to the model", s.text, due)
+			t.Errorf("step %q: the model lets %d pass, want %d", s.text, due, s.should)
 		}
 		passed = append(passed, got)
 	}

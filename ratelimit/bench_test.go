@@ -51,7 +51,7 @@ func BenchmarkAllow(b *testing.B) {
 				b.RunParallel(func(p *testing.PB) {
 					for p.Next() {
 						if err := how.ask(b.Context(), keys.buckets()); err != nil {
-							b.Error(err)
+							b.Errorf("request of the limiter: got error %v, want none", err)
 							return
 						}
 					}

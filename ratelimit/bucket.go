@@ -57,7 +57,7 @@ func (b Bucket) check() error {
 		return fmt.Errorf("%w: the id of bucket %q has %d bytes, not 1 to %d", ErrBadRequest, b.Name, len(b.ID), maxID)
 	}
 	if b.Limit == (limit.Limit{}) {
-		return fmt.Errorf("%w: bucket %q has no limit (limit.Off is one)", ErrBadRequest, b.Name)
+		return fmt.Errorf("%w: bucket %q has the zero limit (limit.Off is no limit)", ErrBadRequest, b.Name)
 	}
 	return nil
 }

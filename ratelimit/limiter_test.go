@@ -27,7 +27,7 @@ func TestAllowTakesFromAllOrNone(t *testing.T) {
 			t.Fatalf("third request: got %+v, want refused by the SKU's bucket for an hour", r)
 		}
 		if n := left(t, client, buyer); n != 3 {
-			t.Fatalf("the buyer has %d tokens left, want 3", n)
+			t.Fatalf("bucket of the buyer: got %d tokens left, want 3", n)
 		}
 	})
 }
@@ -41,7 +41,7 @@ func TestAllowNamesTheLongestRefusal(t *testing.T) {
 		allow(t, l, 1, short, long)
 		for _, order := range [][]Bucket{{short, long}, {long, short}} {
 			if r := allow(t, l, 1, order...); r.Allowed || r.Bucket != "buyer" || r.RetryAfter < 59*time.Minute {
-				t.Fatalf("got %+v, want refused by the buyer's bucket", r)
+				t.Fatalf("refused request: got %+v, want the refusal of the buyer's bucket", r)
 			}
 		}
 	})
@@ -56,7 +56,7 @@ func TestCostAboveBurstIsNeverAllowed(t *testing.T) {
 			t.Fatalf("cost above the burst: got %+v, want Never", r)
 		}
 		if n := left(t, client, buyer); n != 5 {
-			t.Fatalf("the buyer has %d tokens left, want 5", n)
+			t.Fatalf("bucket of the buyer: got %d tokens left, want 5", n)
 		}
 		if r := allow(t, l, 3, buyer, sku); !r.Allowed {
 			t.Fatalf("cost of the whole burst: got %+v, want allowed", r)
@@ -69,10 +69,10 @@ func TestAllowSkipsBucketsThatAreOff(t *testing.T) {
 	_ = client.Close() // asking Redis would fail
 	l := New(client, patient)
 	if r := allow(t, l, 1, forBuyer("b1", limit.Off), Bucket{Limit: limit.Off}); !r.Allowed || r.Bucket != "" {
-		t.Fatalf("got %+v, want allowed by no bucket", r)
+		t.Fatalf("request without limits: got %+v, want allowed by no bucket", r)
 	}
 	if r, err := l.Allow(t.Context(), 1, forBuyer("b1", limit.Limit{})); !errors.Is(err, ErrBadRequest) {
-		t.Errorf("zero limit: got %+v, %v, want ErrBadRequest", r, err)
+		t.Errorf("zero limit: got %+v, error %v, want ErrBadRequest", r, err)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestTokensReturnAtMostOnce(t *testing.T) {
 	wantLeft := func(what string, err error, want int64) {
 		t.Helper()
 		if n := left(t, client, b); err != nil || n != want {
-			t.Errorf("%s: got %d tokens left, %v, want %d", what, n, err, want)
+			t.Errorf("bucket %s: got %d tokens left, error %v, want %d", what, n, err, want)
 		}
 	}
 	r := allow(t, l, 6, b)
@@ -98,24 +98,24 @@ func TestTokensReturnAtMostOnce(t *testing.T) {
 	refused := allow(t, l, 1, b)
 	wantLeft("a refusal took nothing", l.GiveBack(t.Context(), refused, 1, b), 0)
 	if turn, err := l.Wait(t.Context(), 1, time.Hour, forBuyer("queue", b.Limit)); err != nil || !errors.Is(l.GiveBack(t.Context(), turn, 1, b), ErrBadRequest) {
-		t.Errorf("give a turn of a queue back: got %v, want ErrBadRequest", err)
+		t.Errorf("give a turn of a queue back: got error %v, want ErrBadRequest", err)
 	}
 	wantLeft("reset", l.Reset(t.Context(), b), 10)
 	if r := allow(t, l, 1, b); !r.Allowed {
-		t.Errorf("after a reset: got %+v, want allowed", r)
+		t.Errorf("request after a reset: got %+v, want allowed", r)
 	}
 	if r := allow(t, New(client, Config{Timeout: time.Hour, Prefix: "other"}), 10, b); !r.Allowed {
-		t.Errorf("with another prefix: got %+v, want allowed", r)
+		t.Errorf("request with another prefix: got %+v, want allowed", r)
 	}
 	_ = client.Close()
 	for what, err := range map[string]error{"grant": l.Grant(t.Context(), 1, b), "reset": l.Reset(t.Context(), b)} {
 		if !errors.Is(err, ErrUnavailable) {
-			t.Errorf("%s without Redis: got %v, want ErrUnavailable", what, err)
+			t.Errorf("%s without Redis: got error %v, want ErrUnavailable", what, err)
 		}
 	}
 	wantBad := func(err error) {
 		if !errors.Is(err, ErrBadRequest) {
-			t.Errorf("wrong arguments: got %v, want ErrBadRequest", err)
+			t.Errorf("wrong arguments: got error %v, want ErrBadRequest", err)
 		}
 	}
 	wantBad(l.Grant(t.Context(), 0, b))
@@ -130,14 +130,14 @@ func TestPeek(t *testing.T) {
 		for range 2 {
 			r, err := l.Peek(t.Context(), buyer, sku)
 			if err != nil || r.Bucket != "buyer" || r.Remaining != left || r.Allowed != (left > 0) || r.Reset != time.Duration(3-left)*time.Second {
-				t.Errorf("with %d tokens left: got %+v, %v", left, r, err)
+				t.Errorf("peek with %d tokens left: got %+v, error %v, want the buyer's bucket with that state", left, r, err)
 			}
 			if retry := map[bool]time.Duration{false: time.Second}[r.Allowed]; r.RetryAfter != retry {
 				t.Errorf("with %d tokens left: got RetryAfter %v, want %v", left, r.RetryAfter, retry)
 			}
 		}
 		if left == 3 && len(server.Keys()) > 0 {
-			t.Errorf("Peek has written keys: %v", server.Keys())
+			t.Errorf("Peek: got the written keys %v, want none", server.Keys())
 		}
 		allow(t, l, 1, buyer, sku)
 	}
@@ -162,7 +162,7 @@ func TestAllowRefusesBadRequests(t *testing.T) {
 		"too many buckets":       {1, make([]Bucket, maxBuckets+1)},
 	} {
 		if _, err := l.Allow(t.Context(), c.cost, c.buckets...); !errors.Is(err, ErrBadRequest) {
-			t.Errorf("%s: got %v, want ErrBadRequest", name, err)
+			t.Errorf("bad request %s: got error %v, want ErrBadRequest", name, err)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func TestBucketKeys(t *testing.T) {
 		"rate:{sku:S}:queue": {Name: "sku", ID: "S", Limit: five, queues: true},
 	} {
 		if got := b.key(defaultPrefix); got != want {
-			t.Errorf("%+v: got key %s, want %s", b, got, want)
+			t.Errorf("bucket %+v: got key %s, want %s", b, got, want)
 		}
 	}
 }
@@ -200,14 +200,14 @@ func TestTakeRepairsUnreadableKeys(t *testing.T) {
 			beside := forSKU(b.ID, b.Limit)
 			got := l.take(t.Context(), []ask{{cost: 5, buckets: []Bucket{b}}, {cost: 5, buckets: []Bucket{beside}}})
 			if got[0].taken || got[0].err != nil || !got[1].taken {
-				t.Errorf("%s: got %+v, want the first refused and the second allowed", name, got)
+				t.Errorf("unreadable key %s: got %+v, want the first refused and the second allowed", name, got)
 			}
 			value, err := client.Get(t.Context(), b.key(defaultPrefix)).Result()
 			if fields := strings.Fields(value); err != nil || len(fields) != 3 || fields[2] != "3600000000" {
-				t.Errorf("%s: the key contains %q, %v, want a value in units of the limit", name, value, err)
+				t.Errorf("unreadable key %s: got %q after the call, error %v, want a value in units of the limit", name, value, err)
 			}
 			if ttl := client.PTTL(t.Context(), b.key(defaultPrefix)).Val(); ttl <= 0 || ttl > 5*time.Hour+time.Second {
-				t.Errorf("%s: the key expires in %v, want at most 5 h", name, ttl)
+				t.Errorf("unreadable key %s: got expiry in %v, want at most 5 h", name, ttl)
 			}
 		}
 	})
@@ -223,7 +223,7 @@ func TestChangedLimitKeepsTakenTokens(t *testing.T) {
 			left int64
 		}{{"8/h:10", 6}, {"1/h:5", 1}, {"8/h:20", 16}, {"1/h:2", 0}} {
 			if n := left(t, client, forBuyer("b1", parse(t, c.text))); n != c.left {
-				t.Errorf("with limit %s: got %d tokens left, want %d", c.text, n, c.left)
+				t.Errorf("bucket with the limit %s: got %d tokens left, want %d", c.text, n, c.left)
 			}
 		}
 	})
@@ -248,7 +248,7 @@ func TestOneBucketWithTwoLimits(t *testing.T) {
 			}
 			// The sixth request finds the smaller limit exhausted.
 			if n := left(t, client, ten); taken != 5 || n != 5 {
-				t.Errorf("limits 1/h:10 and %s: %d requests allowed and %d tokens left, want 5 and 5", smaller, taken, n)
+				t.Errorf("limits 1/h:10 and %s: got %d requests allowed and %d tokens left, want 5 and 5", smaller, taken, n)
 			}
 		}
 	})
@@ -266,7 +266,7 @@ func TestGiveBackAfterClockWentBack(t *testing.T) {
 		back := []ask{{cost: -2, buckets: []Bucket{b}, taken: now.Add(time.Hour).UnixMicro()}}
 		check.Must(t, l.take(t.Context(), back)[0].err)
 		if n := left(t, client, b); n != 3 {
-			t.Fatalf("got %d tokens left, want 3", n)
+			t.Fatalf("bucket after the clock went back: got %d tokens left, want 3", n)
 		}
 	})
 }
@@ -278,10 +278,10 @@ func TestGiveBackStopsAtBurst(t *testing.T) {
 		allow(t, l, 2, b)
 		giveBack(t, client, 4, b)
 		if n := left(t, client, b); n != 5 {
-			t.Fatalf("got %d tokens, want the burst of 5", n)
+			t.Fatalf("bucket after a give-back: got %d tokens, want the burst of 5", n)
 		}
 		if n := client.Exists(t.Context(), b.key(defaultPrefix)).Val(); n != 0 {
-			t.Fatal("a full bucket has a key, want none")
+			t.Fatal("full bucket: got a key, want none")
 		}
 	})
 }
@@ -293,6 +293,6 @@ func TestEndedContextTakesNothing(t *testing.T) {
 	cancel()
 	check.Is(t, check.Err(New(client, patient).Allow(ctx, 1, b)), context.Canceled)
 	if n := left(t, client, b); n != 5 {
-		t.Fatalf("got %d tokens left, want 5", n)
+		t.Fatalf("bucket after an ended context: got %d tokens left, want 5", n)
 	}
 }

@@ -31,25 +31,25 @@ func TestBucketsThatAreFullSoonAreNotLogged(t *testing.T) {
 		t.Helper()
 		before := logSize()
 		if r, err := limiter.Allow(t.Context(), n, b...); err != nil || !r.Allowed {
-			t.Fatalf("got %+v, %v, want allowed", r, err)
+			t.Fatalf("request of the limiter: got %+v, error %v, want allowed", r, err)
 		}
 		return logSize() - before
 	}
 	brief, long := forBuyer("b", parse(t, "10/s:20")), forSKU("l", parse(t, "1/m:100"))
 	if grown := take(1, brief); grown != 0 {
-		t.Errorf("a bucket that is full in 100 ms: the log grew by %d bytes, want 0", grown)
+		t.Errorf("bucket that is full in 100 ms: got %d bytes more in the log, want 0", grown)
 	}
 	alone := take(1, long)
 	if alone == 0 {
-		t.Error("a bucket that is full in a minute: the log did not grow")
+		t.Error("bucket that is full in a minute: got no bytes more in the log, want some")
 	}
 	for range 10 { // the order of keys is random
 		if grown := take(1, brief, long); grown < alone/2 || grown > alone+alone/2 { // the lengths of numbers vary
-			t.Errorf("both buckets: the log grew by %d bytes, want about %d as for one", grown, alone)
+			t.Errorf("both buckets: got %d bytes more in the log, want about %d as for one", grown, alone)
 		}
 	}
 	slow := forBuyer("s", parse(t, "1/s:20"))
 	if few, many := take(3, slow), take(10, slow); few != 0 || many == 0 {
-		t.Errorf("the log grew by %d bytes at 3 s from full and by %d at 13 s, want 0 and more", few, many)
+		t.Errorf("log: got %d bytes more at 3 s from full and %d at 13 s, want 0 and more", few, many)
 	}
 }

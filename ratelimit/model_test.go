@@ -123,7 +123,7 @@ func agreesWithModel(t *rapid.T, setTime func(time.Time), take func(context.Cont
 		for i, got := range take(context.Background(), asks) {
 			got.at = 0 // the model has no clock of Redis
 			if want := m.take(asks[i]); got != want {
-				t.Fatalf("at %v, request %d of %v: got %+v, want %+v", m.now.Sub(epoch), i, asks, got, want)
+				t.Fatalf("request of the limiter at %v, number %d of %v: got %+v, want %+v as in the model", m.now.Sub(epoch), i, asks, got, want)
 			}
 		}
 	}

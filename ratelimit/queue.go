@@ -45,7 +45,7 @@ func (l *Limiter) ask(ctx context.Context, a ask) (answer, error) {
 	case err == nil:
 		return got, got.err
 	case errors.Is(err, coalesce.ErrLate):
-		return answer{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return answer{}, fmt.Errorf("%w: the call began too late: %w", ErrUnavailable, err)
 	}
 	return answer{}, fmt.Errorf("ratelimit: wait for an answer: %w", ctx.Err())
 }

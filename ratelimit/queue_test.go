@@ -49,7 +49,7 @@ func TestCallersShareCalls(t *testing.T) {
 		}
 		calls, peak, keys := g.seen()
 		if calls != 5 || peak > maxInFlight || keys > maxBatch {
-			return fmt.Errorf("%d calls, at most %d at once, of up to %d keys, want 5 calls, within the bounds", calls, peak, keys)
+			return fmt.Errorf("limiter's calls: got %d calls, at most %d at once, of up to %d keys, want 5 calls, within the bounds", calls, peak, keys)
 		}
 		return nil
 	}
@@ -59,7 +59,7 @@ func TestCallersShareCalls(t *testing.T) {
 		err := examine(t, client, l, func(b Bucket) error {
 			r, err := l.Allow(t.Context(), 1, b)
 			if err == nil && !r.Allowed {
-				err = fmt.Errorf("got %+v, want allowed", r)
+				err = fmt.Errorf("request of a caller: got %+v, want allowed", r)
 			}
 			return err
 		}, func() bool { return l.queue.Len() == callers+2 })
@@ -73,7 +73,7 @@ func TestCallersShareCalls(t *testing.T) {
 			return l.take(t.Context(), []ask{{cost: 1, buckets: []Bucket{b}}})[0].err
 		}, func() bool { return false })
 		if err == nil {
-			t.Error("the twin passes with 602 calls: the check proves nothing")
+			t.Error("twin with 602 calls: it passes, so the check proves nothing")
 		}
 	})
 }
@@ -114,7 +114,7 @@ func TestCallerGivesUp(t *testing.T) {
 	close(g.open)
 	for _, done := range []chan error{second, other} {
 		if err := <-done; err != nil {
-			t.Errorf("a caller that did not give up: %v", err)
+			t.Errorf("caller that did not give up: got error %v, want none", err)
 		}
 	}
 	for id, want := range map[string]int64{"in-flight": 4, "second": 4, "waiting": 5, "other": 4} {
@@ -151,7 +151,7 @@ func TestOneTimeoutWhileRedisHangs(t *testing.T) {
 		// The failure of the first calls ends the other batches as well.
 		calls, _, _ := g.seen()
 		if took := time.Since(begin); calls != maxInFlight || took != timeout {
-			t.Errorf("got %d calls in %v, want %d in %v", calls, took, maxInFlight, timeout)
+			t.Errorf("hanging Redis: got %d calls in %v, want %d in %v", calls, took, maxInFlight, timeout)
 		}
 		var waited atomic.Int64
 		for n := range 200 { // a probe lasts for a timeout, and the next one starts 100 ms later
@@ -166,7 +166,7 @@ func TestOneTimeoutWhileRedisHangs(t *testing.T) {
 		}
 		wg.Wait()
 		if after, _, _ := g.seen(); after-calls != 2 || waited.Load() != 2 {
-			t.Errorf("%d requests waited and %d calls were made, want 2 of each", waited.Load(), after-calls)
+			t.Errorf("hanging Redis, afterwards: got %d waiting requests and %d calls, want 2 of each", waited.Load(), after-calls)
 		}
 		close(g.open)
 		time.Sleep(probePause)
@@ -189,14 +189,14 @@ func TestCallersBehindASlowRedisAreLate(t *testing.T) {
 				case errors.Is(err, coalesce.ErrLate):
 					late.Add(1)
 				default:
-					t.Error(err)
+					t.Errorf("request behind a slow Redis: got error %v, want none or ErrUnavailable", err)
 				}
 			})
 		}
 		wg.Wait()
 		// The first calls, and then the calls with the callers that waited for them.
 		if calls, _, _ := g.seen(); calls != 2*maxInFlight || allowed.Load() == 0 || late.Load() == 0 {
-			t.Errorf("got %d calls, %d allowed, %d late, want %d calls and some of each", calls, allowed.Load(), late.Load(), 2*maxInFlight)
+			t.Errorf("slow Redis: got %d calls, %d allowed, %d late, want %d calls and some of each", calls, allowed.Load(), late.Load(), 2*maxInFlight)
 		}
 	})
 }

@@ -44,7 +44,7 @@ func TestRememberedRefusalsMakeNoCalls(t *testing.T) {
 			}
 		}
 		if calls, _, _ := g.seen(); calls != c.calls {
-			t.Errorf("Remember %v: %d calls for %d requests, want %d", c.remember, calls, c.requests, c.calls)
+			t.Errorf("Remember %v: got %d calls for %d requests, want %d", c.remember, calls, c.requests, c.calls)
 		}
 	}
 }
@@ -62,19 +62,19 @@ func TestRememberedRefusalEnds(t *testing.T) {
 	}
 	pass(time.Second - time.Microsecond)
 	if r := allow(t, l, 1, second); r.Allowed || !r.Remembered || r.RetryAfter != time.Microsecond {
-		t.Errorf("a microsecond too early: got %+v, want refused from memory", r)
+		t.Errorf("request a microsecond too early: got %+v, want refused from memory", r)
 	}
 	pass(time.Microsecond)
 	if r := allow(t, l, 1, second); !r.Allowed {
-		t.Errorf("when the token is due: got %+v, want allowed", r)
+		t.Errorf("request when the token is due: got %+v, want allowed", r)
 	}
 	check.Must(t, client.Del(t.Context(), hour.key(defaultPrefix)).Err())
 	if r := allow(t, l, 1, hour); r.Allowed || r.RetryAfter != time.Hour-time.Second {
-		t.Errorf("filled by another node: got %+v, want refused from memory", r)
+		t.Errorf("request on a bucket filled by another node: got %+v, want refused from memory", r)
 	}
 	pass(defaultRemember - time.Second)
 	if r := allow(t, l, 1, hour); !r.Allowed {
-		t.Errorf("filled by another node, after Remember: got %+v, want allowed", r)
+		t.Errorf("request on a bucket filled by another node, after Remember: got %+v, want allowed", r)
 	}
 }
 
@@ -86,13 +86,13 @@ func TestRememberedRefusalAppliesToItsBucketOnly(t *testing.T) {
 	allow(t, l, 5, five)
 	allow(t, l, 2, five) // refused
 	if r := allow(t, l, 3, five); r.Allowed || !r.Remembered || r.RetryAfter != 3*time.Hour {
-		t.Errorf("higher cost: got %+v, want refused from memory for 3 h", r)
+		t.Errorf("request with a higher cost: got %+v, want refused from memory for 3 h", r)
 	}
 	if r := allow(t, l, 5, five, forSKU("s1", parse(t, "1/h:9"))); r.Allowed || !r.Remembered {
-		t.Errorf("with another bucket: got %+v, want refused from memory", r)
+		t.Errorf("request on this and another bucket: got %+v, want refused from memory", r)
 	}
 	if r := allow(t, l, 1, five); r.Remembered {
-		t.Errorf("lower cost: got %+v, want the answer of Redis", r)
+		t.Errorf("request with a lower cost: got %+v, want the answer of Redis", r)
 	}
 	for name, r := range map[string]Result{
 		"another bucket":                allow(t, l, 3, forBuyer("b2", five.Limit)),
@@ -100,7 +100,7 @@ func TestRememberedRefusalAppliesToItsBucketOnly(t *testing.T) {
 		"another name with the same id": allow(t, l, 3, forSKU("b1", five.Limit)),
 	} {
 		if !r.Allowed {
-			t.Errorf("%s: got %+v, want allowed", name, r)
+			t.Errorf("request, %s: got %+v, want allowed", name, r)
 		}
 	}
 }
@@ -112,11 +112,11 @@ func TestRefusalWithTokensLeftIsNotRemembered(t *testing.T) {
 	ten := forBuyer("b1", parse(t, "1/s:10"))
 	allow(t, l, 3, ten)
 	if r := allow(t, l, 10, ten); r.Allowed || r.Remaining != 7 || r.RetryAfter != 3*time.Second {
-		t.Fatalf("got %+v, want refused with 7 left", r)
+		t.Fatalf("refusal with tokens left: got %+v, want refused with 7 left", r)
 	}
 	allow(t, New(client, patient), 7, ten)
 	if r := allow(t, l, 10, ten); r.Allowed || r.Remaining != 0 || r.RetryAfter != 10*time.Second {
-		t.Errorf("got %+v, want refused with none left", r)
+		t.Errorf("second refusal: got %+v, want refused with none left", r)
 	}
 }
 
@@ -125,14 +125,14 @@ func TestRefusalWithTokensLeftIsNotRemembered(t *testing.T) {
 func TestClusterRemembersBriefly(t *testing.T) {
 	_, client := startEmbedded(t)
 	if l := New(client, patient); l.config.Remember != defaultRemember {
-		t.Errorf("one server: got Remember %v, want %v", l.config.Remember, defaultRemember)
+		t.Errorf("limiter on one server: got Remember %v, want %v", l.config.Remember, defaultRemember)
 	}
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": client.Options().Addr}})
 	defer func() { _ = ring.Close() }()
 	if l := New(ring, patient); l.config.Remember != slotRemember {
-		t.Errorf("ring: got Remember %v, want %v", l.config.Remember, slotRemember)
+		t.Errorf("limiter on a ring: got Remember %v, want %v", l.config.Remember, slotRemember)
 	}
 	if l := New(ring, Config{Timeout: time.Hour, Remember: -1}); l.config.Remember > 0 {
-		t.Errorf("ring, switched off: got Remember %v, want none", l.config.Remember)
+		t.Errorf("limiter on a ring, switched off: got Remember %v, want none", l.config.Remember)
 	}
 }

@@ -72,10 +72,10 @@ func TestMeterAndGCRADecideAlike(t *testing.T) {
 			server.SetTime(epoch.Add(at))
 			want := allow(t, limiter, int(cost), b).Allowed
 			if got := leaky.take(l, at, cost); got != want {
-				rt.Fatalf("at %v: got %v from the meter, want %v", at, got, want)
+				rt.Fatalf("meter at %v: got %v, want %v", at, got, want)
 			}
 			if got := cells.take(l, at, cost); got != want {
-				rt.Fatalf("at %v: got %v from GCRA, want %v", at, got, want)
+				rt.Fatalf("GCRA at %v: got %v, want %v", at, got, want)
 			}
 		}
 	})
@@ -97,10 +97,10 @@ func TestGCRARefusesAfterClockWentBack(t *testing.T) {
 	} {
 		server.SetTime(epoch.Add(step.at))
 		if got := allow(t, limiter, 1, b).Allowed; got != step.ours {
-			t.Errorf("step %d: got %v from this limiter, want %v", n, got, step.ours)
+			t.Errorf("step %d at this limiter: got %v, want %v", n, got, step.ours)
 		}
 		if got := cells.take(l, step.at, 1); got != step.gcra {
-			t.Errorf("step %d: got %v from GCRA, want %v", n, got, step.gcra)
+			t.Errorf("step %d at GCRA: got %v, want %v", n, got, step.gcra)
 		}
 	}
 }

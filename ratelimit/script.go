@@ -115,7 +115,7 @@ type kind struct {
 func decode(reply []int64, err error, asks []ask) []answer {
 	answers := make([]answer, len(asks))
 	if err == nil && len(reply) != 1+5*len(asks) {
-		err = fmt.Errorf("take.lua returned %d numbers for %d requests", len(reply), len(asks))
+		err = fmt.Errorf("take.lua returned %d numbers for %d requests, want 1 and five per request", len(reply), len(asks))
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: call for %d requests: %w", ErrUnavailable, len(asks), err)
@@ -127,7 +127,7 @@ func decode(reply []int64, err error, asks []ask) []answer {
 	for i := range answers {
 		r := reply[1+5*i : 6+5*i]
 		if r[1] < 1 || r[1] > int64(len(asks[i].buckets)) {
-			answers[i].err = fmt.Errorf("%w: take.lua named bucket %d of %d", ErrUnavailable, r[1], len(asks[i].buckets))
+			answers[i].err = fmt.Errorf("%w: take.lua named bucket %d of %d, which does not exist", ErrUnavailable, r[1], len(asks[i].buckets))
 			continue
 		}
 		answers[i] = answer{

@@ -32,7 +32,7 @@ func TestSentinelFailover(t *testing.T) {
 			r, err := limiter.Allow(ctx, 1, b)
 			switch {
 			case ctx.Err() != nil:
-				t.Fatal(err)
+				t.Fatalf("request during the failover: got error %v until the deadline, want none", err)
 			case err != nil: // the call met the failover
 			case !r.Allowed:
 				return allowed
@@ -42,18 +42,18 @@ func TestSentinelFailover(t *testing.T) {
 		}
 	}
 	if n := take(kept); n != 3 {
-		t.Fatalf("%d requests allowed, want 3", n)
+		t.Fatalf("requests on the kept bucket: got %d allowed, want 3", n)
 	}
 	check.Must(t, sentinel.Replicated(ctx))
 	check.Must(t, sentinel.Detach(ctx))
 	if n := take(lost); n != 3 {
-		t.Fatalf("%d requests allowed, want 3", n)
+		t.Fatalf("requests on the lost bucket: got %d allowed, want 3", n)
 	}
 	check.Must(t, sentinel.Failover(ctx))
 	if n := take(kept); n != 0 {
-		t.Errorf("tokens that the replica knows to be taken: %d more allowed, want 0", n)
+		t.Errorf("requests on the kept bucket after the failover: got %d allowed, want 0", n)
 	}
 	if n := take(lost); n == 0 || n > 3 {
-		t.Errorf("tokens that were lost: %d more allowed, want 1 to 3", n)
+		t.Errorf("requests on the lost bucket after the failover: got %d allowed, want 1 to 3", n)
 	}
 }

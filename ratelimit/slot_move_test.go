@@ -24,7 +24,7 @@ func TestMovedSlotKeepsItsTokens(t *testing.T) {
 	take := func(when string, allowed bool) {
 		t.Helper()
 		if r := allow(t, l, 1, moving, beside); r.Allowed != allowed {
-			t.Errorf("%s: got %+v, want allowed %v", when, r, allowed)
+			t.Errorf("request %s: got %+v, want allowed %v", when, r, allowed)
 		}
 	}
 	take("before the move", true)
@@ -39,6 +39,6 @@ func TestMovedSlotKeepsItsTokens(t *testing.T) {
 	take("after the move", true)
 	take("with no tokens left", false)
 	if n := left(t, client, beside); n != 100-4 {
-		t.Errorf("the other bucket has %d tokens left, want 96", n)
+		t.Errorf("bucket beside the moved one: got %d tokens left, want 96", n)
 	}
 }

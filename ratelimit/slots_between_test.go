@@ -61,7 +61,7 @@ func TestSlotsBetweenTakingAndGivingBack(t *testing.T) {
 		now = now.Add(slotRemember)
 		server.SetTime(now)
 		if r := allow(t, l, 1, buyer); r.Allowed == dies {
-			t.Errorf("other request a moment later, node crashed %v: got %+v", dies, r)
+			t.Errorf("request a moment later, node crashed %v: got %+v, want it allowed only if the tokens were given back", dies, r)
 		}
 		now = now.Add(time.Hour)
 		server.SetTime(now)

@@ -56,7 +56,7 @@ func TestSlotsTakeFromAllOrNone(t *testing.T) {
 			left int64
 		}{{buyer, 6}, {ip, 5}, {sku, 1}} {
 			if r := allow(t, l, 1, b.Bucket); r.Remaining != b.left-1 {
-				t.Errorf("%s: got %d tokens left, want %d", b.Name, r.Remaining+1, b.left)
+				t.Errorf("bucket %s: got %d tokens left, want %d", b.Name, r.Remaining+1, b.left)
 			}
 		}
 	})
@@ -86,13 +86,13 @@ func TestSlotsUnderLoad(t *testing.T) {
 		}
 		wg.Wait()
 		if failed.Load() != 0 || allowed.Load() != stock {
-			t.Errorf("%d requests allowed, want %d; %d failed, want 0", allowed.Load(), stock, failed.Load())
+			t.Errorf("limiter under load: got %d requests allowed, want %d; got %d failed, want 0", allowed.Load(), stock, failed.Load())
 		}
 		value, err := l.client.Get(t.Context(), forBuyer("b1", far).key(defaultPrefix)).Result()
 		check.Must(t, err)
 		var stamp, debt, unit float64
 		if _, err := fmt.Sscan(value, &stamp, &debt, &unit); err != nil || math.Abs(debt/unit-stock) > 0.01 {
-			t.Errorf("the buyer's bucket lacks %v tokens, want %d: %v", debt/unit, stock, err)
+			t.Errorf("bucket of the buyer: got %v tokens taken, want %d (error %v)", debt/unit, stock, err)
 		}
 	})
 }
@@ -104,7 +104,7 @@ func TestClusterRejectsOneCallForAllBuckets(t *testing.T) {
 	l.perSlot = false
 	_, err := l.Allow(t.Context(), 1, forBuyer("b1", parse(t, "5/s")), forSKU("s1", parse(t, "5/s")))
 	if err == nil || !strings.Contains(err.Error(), "slot") {
-		t.Fatalf("two slots in one script: got %v, want an error about slots", err)
+		t.Fatalf("two slots in one script: got error %v, want an error about slots", err)
 	}
 }
 
@@ -118,10 +118,10 @@ func TestSlotsWhenOneCallFails(t *testing.T) {
 		allow(t, l, 1, buyer, sku)
 		client.AddHook(failing{key: sku.key(defaultPrefix)})
 		if _, err := l.Allow(t.Context(), 1, buyer, sku); err == nil {
-			t.Fatal("got no error from a lost answer")
+			t.Fatal("Allow whose answer is lost: got no error, want one")
 		}
 		if n := left(t, client, buyer); n != 8 {
-			t.Errorf("the buyer has %d tokens left, want 8", n)
+			t.Errorf("bucket of the buyer: got %d tokens left, want 8", n)
 		}
 	})
 }
@@ -138,7 +138,7 @@ func TestGiveBackIsSentOnce(t *testing.T) {
 	close(g.open)
 	allow(t, l, 1, buyer, sku)
 	if len(g.commands) != 3 {
-		t.Fatalf("got %d commands, want two takes and a give-back", len(g.commands))
+		t.Fatalf("limiter: got %d commands, want two takes and a give-back", len(g.commands))
 	}
 	for i, once := range []bool{false, false, true} {
 		if g.commands[i].NoRetry() != once {
@@ -195,7 +195,7 @@ func TestGiveBackKeepsTheBound(t *testing.T) {
 			return
 		}
 	}
-	t.Error("the twin that gives all tokens back passes: the check proves nothing")
+	t.Error("twin that gives all tokens back: it passes, so the check proves nothing")
 }
 
 // The script is loaded if Redis does not know it, or has lost it.
@@ -212,7 +212,7 @@ func TestScriptIsLoadedWhenMissing(t *testing.T) {
 				check.Must(t, client.ScriptFlush(t.Context()).Err())
 				check.Must(t, l.Grant(t.Context(), 1, forSKU("s1", parse(t, "1/h:9"))))
 				if n := left(t, client, forSKU("s1", parse(t, "1/h:9"))); n != 9 {
-					t.Errorf("got %d tokens left after a grant, want 9", n)
+					t.Errorf("bucket after a grant: got %d tokens left, want 9", n)
 				}
 			}
 		}

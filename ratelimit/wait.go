@@ -56,7 +56,7 @@ const maxQueue = 1 << 52
 // timeout returns the longest time that a caller waits, in whole microseconds.
 func timeout(ctx context.Context, longest time.Duration, l limit.Limit) (time.Duration, error) {
 	if longest < 0 {
-		return 0, fmt.Errorf("%w: the longest wait %v is below 0", ErrBadRequest, longest)
+		return 0, fmt.Errorf("%w: the longest wait is %v, want 0 or more", ErrBadRequest, longest)
 	}
 	token, rate := l.Units()
 	if high, low := bits.Mul64(uint64(longest.Microseconds()), uint64(rate)); high != 0 || low > uint64(maxQueue-l.Burst()*token) {

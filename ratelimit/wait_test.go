@@ -37,7 +37,7 @@ func TestWaitSpacesDepartures(t *testing.T) {
 		sort.Slice(departures, func(i, j int) bool { return departures[i] < departures[j] })
 		for n, at := range departures {
 			if due := time.Duration(n) * every; at < due-time.Millisecond { // allows for drift between the clocks of test and server
-				return fmt.Errorf("departure %d after %v, want at least %v", n, at, due)
+				return fmt.Errorf("departure %d: got it after %v, want at least %v", n, at, due)
 			}
 		}
 		return nil
@@ -46,7 +46,7 @@ func TestWaitSpacesDepartures(t *testing.T) {
 		err := tooEarly(t, client, 5*time.Millisecond, func(l *Limiter, b Bucket) error {
 			r, err := l.Wait(t.Context(), 1, time.Minute, b)
 			if err == nil && !r.Allowed {
-				err = fmt.Errorf("got %+v, want allowed", r)
+				err = fmt.Errorf("request in the queue: got %+v, want allowed", r)
 			}
 			return err
 		})
@@ -60,7 +60,7 @@ func TestWaitSpacesDepartures(t *testing.T) {
 			return l.take(t.Context(), []ask{{cost: 1, buckets: []Bucket{b}, timeout: 100 * time.Hour}})[0].err
 		})
 		if err == nil {
-			t.Error("the twin passes: the check proves nothing")
+			t.Error("twin without spaced departures: it passes, so the check proves nothing")
 		}
 	})
 }
@@ -87,7 +87,7 @@ func TestRealServerRefillsAtTheRate(t *testing.T) {
 			}
 		}
 		if refused == 0 {
-			t.Error("no request was refused, want at least one")
+			t.Error("requests at the real server: got no refusal, want at least one")
 		}
 	}
 }
@@ -104,13 +104,13 @@ func TestWaitIsBounded(t *testing.T) {
 	for n := range 3 {
 		r, err := wait(1, 20*time.Millisecond)
 		if want := time.Duration(n) * 10 * time.Millisecond; err != nil || !r.Allowed || r.Waited != want {
-			t.Fatalf("caller %d: got %+v, %v, want a wait of %v", n, r, err, want)
+			t.Fatalf("caller %d: got %+v, error %v, want a wait of %v", n, r, err, want)
 		}
 	}
 	refused := func(r Result, err error, retry time.Duration) {
 		t.Helper()
 		if err != nil || r.Allowed || r.RetryAfter != retry || r.Remaining != 0 || r.Reset != 30*time.Millisecond {
-			t.Errorf("got %+v, %v, want refused with RetryAfter %v", r, err, retry)
+			t.Errorf("request of a full queue: got %+v, error %v, want refused with RetryAfter %v", r, err, retry)
 		}
 	}
 	r, err := wait(1, 20*time.Millisecond)
@@ -118,7 +118,7 @@ func TestWaitIsBounded(t *testing.T) {
 	r, err = wait(1, 0)
 	refused(r, err, 30*time.Millisecond)
 	if r, err := wait(2, time.Minute); !r.Never || r.Allowed || err != nil {
-		t.Errorf("cost above the burst: got %+v, %v, want Never", r, err)
+		t.Errorf("cost above the burst: got %+v, error %v, want Never", r, err)
 	}
 	// Allow counts separate tokens for the same Bucket.
 	if r := allow(t, l, 1, b); !r.Allowed {
@@ -126,7 +126,7 @@ func TestWaitIsBounded(t *testing.T) {
 	}
 	server.SetTime(epoch.Add(10 * time.Millisecond))
 	if r, err := wait(1, 20*time.Millisecond); err != nil || !r.Allowed || r.Waited != 20*time.Millisecond {
-		t.Errorf("when the queue has room: got %+v, %v, want allowed", r, err)
+		t.Errorf("when the queue has room: got %+v, error %v, want allowed", r, err)
 	}
 	for _, longest := range []time.Duration{-1, 1 << 62} {
 		check.Is(t, check.Err(l.Wait(t.Context(), 1, longest, forBuyer("b1", parse(t, "1000000000/s:1")))), ErrBadRequest)
@@ -140,12 +140,12 @@ func TestWaitEndsWithTheContext(t *testing.T) {
 	l := New(client, Config{Timeout: time.Hour, Remember: -1})
 	b := forSKU("s1", parse(t, "1/h:1"))
 	if r, err := l.Wait(t.Context(), 1, time.Minute, b); err != nil || !r.Allowed {
-		t.Fatalf("first caller: got %+v, %v, want allowed at once", r, err)
+		t.Fatalf("first caller: got %+v, error %v, want allowed at once", r, err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	if r, err := l.Wait(short, 1, 24*time.Hour, b); err != nil || r.Allowed || r.RetryAfter <= 0 {
-		t.Errorf("deadline before the turn: got %+v, %v, want refused", r, err)
+		t.Errorf("deadline before the turn: got %+v, error %v, want refused", r, err)
 	}
 	queued := b
 	queued.queues = true
@@ -162,7 +162,7 @@ func TestWaitEndsWithTheContext(t *testing.T) {
 	check.Is(t, <-done, context.Canceled)
 	r, err := l.Wait(t.Context(), 1, time.Minute, b)
 	if err != nil || r.Allowed || r.RetryAfter != time.Hour-time.Minute {
-		t.Errorf("next caller: got %+v, %v, want refused", r, err)
+		t.Errorf("next caller: got %+v, error %v, want refused", r, err)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestWaitWhileRedisIsDown(t *testing.T) {
 	r, err := New(client, patient).Wait(t.Context(), 1, time.Minute, forSKU("s1", parse(t, "100/s:1")))
 	check.Is(t, err, ErrUnavailable)
 	if r.Allowed {
-		t.Errorf("got %+v, want not allowed", r)
+		t.Errorf("request while Redis is down: got %+v, want not allowed", r)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestGivenUpTurnsReturn(t *testing.T) {
 			check.Must(t, err)
 			gone.Go(func() {
 				if _, err := l.Wait(ctx, 1, 1000*every, b); !errors.Is(err, context.Canceled) {
-					t.Error(err)
+					t.Errorf("wait in the queue: got error %v, want context.Canceled", err)
 				}
 			})
 			var after Result
@@ -204,7 +204,7 @@ func TestGivenUpTurnsReturn(t *testing.T) {
 			return after.Reset - every, gone
 		}
 		if r, err := l.Wait(t.Context(), 1, 0, b); err != nil || !r.Allowed || r.Waited != 0 {
-			t.Fatalf("first caller: got %+v, %v, want allowed at once", r, err)
+			t.Fatalf("first caller: got %+v, error %v, want allowed at once", r, err)
 		}
 		const many = 10
 		var stops []context.CancelFunc
@@ -221,7 +221,7 @@ func TestGivenUpTurnsReturn(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		waits, last := turn(ctx)
 		if waits <= (many-1)*every {
-			t.Errorf("behind %d callers: got a wait of %v, want more", many, waits)
+			t.Errorf("wait behind %d callers: got %v, want more", many, waits)
 		}
 		stop()
 		last.Wait()
@@ -230,7 +230,7 @@ func TestGivenUpTurnsReturn(t *testing.T) {
 		ctx, stop = context.WithCancel(t.Context())
 		waits, last = turn(ctx)
 		if waits > every {
-			t.Errorf("in an empty queue: got a wait of %v, want at most %v", waits, every)
+			t.Errorf("wait in an empty queue: got %v, want at most %v", waits, every)
 		}
 		stop()
 		last.Wait()

@@ -37,7 +37,7 @@ func checkBound(history []moment, l limit.Limit, grain time.Duration) error {
 		// The first window contains this request alone. Each further one adds an allowed
 		// request before it.
 		if sum > l.Burst() {
-			over = fmt.Errorf("%d tokens at once", sum)
+			over = fmt.Errorf("answers at one moment: got %d tokens, want at most the burst", sum)
 		}
 		for i := n - 1; i >= 0 && over == nil; i-- {
 			if !history[i].allowed {
@@ -51,14 +51,14 @@ func checkBound(history []moment, l limit.Limit, grain time.Duration) error {
 			bound := big.NewRat(window.Microseconds(), 1)
 			bound.Mul(bound, perMicro(l)).Add(bound, new(big.Rat).SetInt64(l.Burst()))
 			if new(big.Rat).SetInt64(sum).Cmp(bound) > 0 {
-				over = fmt.Errorf("%d tokens within %v, want at most %s", sum, window, bound.FloatString(3))
+				over = fmt.Errorf("answers in a window: got %d tokens within %v, want at most %s", sum, window, bound.FloatString(3))
 			}
 		}
 		switch {
 		case m.allowed && over != nil:
-			return fmt.Errorf("answer %d at %v allows too much: %w", n, m.at, over)
+			return fmt.Errorf("answer %d at %v: it allows too much: %w", n, m.at, over)
 		case !m.allowed && over == nil:
-			return fmt.Errorf("answer %d at %v refuses a cost of %d that was due", n, m.at, m.cost)
+			return fmt.Errorf("answer %d at %v: got a refusal of a cost of %d that was due, want it allowed", n, m.at, m.cost)
 		}
 	}
 	return nil
@@ -135,7 +135,7 @@ func TestEveryAnswerKeepsTheBound(t *testing.T) {
 					return
 				}
 			}
-			t.Error("no fault found: the check proves nothing")
+			t.Error("limiter with a fault: got no violation, so the check proves nothing")
 		})
 	}
 }

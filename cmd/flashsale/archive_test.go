@@ -38,7 +38,7 @@ func TestSaleArchive(t *testing.T) {
 	for _, moved := range []int{1, 0} {
 		out, _, err := command(t, append(args, "--after", "1ms")...)
 		if want := fmt.Sprintf("S is in %s: %d orders moved\n", to, moved); err != nil || out != want {
-			t.Errorf("got %q, %v, want %q", out, err, want)
+			t.Errorf("flashsale sale archive: got output %q, error %v, want output %q", out, err, want)
 		}
 	}
 }

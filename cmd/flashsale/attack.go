@@ -112,7 +112,7 @@ func (f *attackFlags) conflicts() error {
 	if both = slices.DeleteFunc(both, func(flag string) bool { return !given[flag] }); len(both) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: cannot be combined with --scenario, which defines this for each sale and phase", strings.Join(both, ", "))
+	return fmt.Errorf("%s: cannot be combined with --scenario, which defines this value for each sale and phase", strings.Join(both, ", "))
 }
 
 // finish prints and saves the verdict and returns the exit status.

@@ -23,14 +23,15 @@ func TestFlagsOverrideScenario(t *testing.T) {
 	c, err := f.config(streams{})
 	check.Must(t, err)
 	if c.Replays != replays || c.Buyers != 5000 || c.Cancels != 0.2 || c.Scenario != "Bots" {
-		t.Errorf("replays %v, buyers %d, cancels %v of %q", c.Replays, c.Buyers, c.Cancels, c.Scenario)
+		t.Errorf("flags over the scenario: got replays %v, buyers %d, cancels %v, scenario %q, want %v, 5000, 0.2 and Bots",
+			c.Replays, c.Buyers, c.Cancels, c.Scenario, replays)
 	}
 }
 
 func TestScenarioFlags(t *testing.T) {
 	out, _, err := command(t, "demo", "--scenario", "list")
 	if err != nil || !strings.Contains(out, "sneaker-drop") || strings.Contains(out, "VERDICT") {
-		t.Errorf("--scenario list: got %v, want the names of the scenarios\n%s", err, out)
+		t.Errorf("--scenario list: got error %v, want the names of the scenarios\n%s", err, out)
 	}
 	missing := filepath.Join(t.TempDir(), "none")
 	for _, c := range []struct {
@@ -68,18 +69,18 @@ phases:
 	err := run(t.Context(), []string{"demo", "--scenario", scenario, "--json"}, &out, &errs)
 	var exit exitCode
 	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
+		t.Fatalf("flashsale demo --scenario: got error %v, want none or an exit status", err)
 	}
 	var doc struct {
 		Pass  bool
 		Sales []verdict
 	}
 	if err := json.Unmarshal(out.Bytes(), &doc); err != nil || len(doc.Sales) != 2 || doc.Pass != (exit == 0) {
-		t.Fatalf("got %v, exit status %d, want JSON of two sales: %s", err, exit, &out)
+		t.Fatalf("flashsale demo --scenario: got error %v, exit status %d, want JSON of two sales with a pass exactly if the status is 0: %s", err, exit, &out)
 	}
 	for _, v := range doc.Sales {
 		if len(v.Violations) != 0 || v.Durable == 0 {
-			t.Errorf("got %+v, want durable orders and no violations", v)
+			t.Errorf("sale of the demo: got verdict %+v, want durable orders and no violations", v)
 		}
 	}
 	contains(t, errs.written.String(), "attack: 200 to go")
@@ -97,7 +98,7 @@ func TestDemoJudgesAfterCtrlC(t *testing.T) {
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != judge.ExitUnjudged {
-		t.Errorf("got %v, want exit status %d\n%s", err, judge.ExitUnjudged, &progress.written)
+		t.Errorf("demo after Ctrl-C: got error %v, want exit status %d\n%s", err, judge.ExitUnjudged, &progress.written)
 	}
 	contains(t, out.String(), "VERDICT: NOT JUDGED", "interrupted: the run was stopped early")
 }

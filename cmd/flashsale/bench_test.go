@@ -17,7 +17,7 @@ import (
 func TestBenchList(t *testing.T) {
 	out, _, err := command(t, "bench", "--list")
 	if err != nil || !strings.Contains(out, "durable ") || !strings.Contains(out, "rebuild ") {
-		t.Errorf("got %v, want the list of benchmarks\n%s", err, out)
+		t.Errorf("flashsale bench --list: got error %v, want the list of benchmarks\n%s", err, out)
 	}
 	refuses(t, []string{"bench", "--rounds", "0", "fastest"}, "rounds", "fastest")
 }
@@ -48,22 +48,22 @@ func TestBenchMeasures(t *testing.T) {
 	check.Must(t, err)
 	check.Must(t, r.Err())
 	if len(r.Rows) != 2 {
-		t.Fatalf("got rows %+v, want 2", r.Rows)
+		t.Fatalf("flashsale bench: got rows %+v, want 2 rows", r.Rows)
 	}
 	for _, row := range r.Rows {
 		if row.Ours <= 0 || row.Counterpart <= 0 || row.Ratio <= 0 || row.Met == nil {
-			t.Errorf("got %+v, want two measurements, a ratio and a target", row)
+			t.Errorf("row of the benchmark: got %+v, want two measurements, a ratio and a target", row)
 		}
 	}
 	row := r.Rows[0]
 	if r.Machine.CPUTimes && (row.CPU == nil || row.CPU.App <= 0 || row.CPU.Redis == nil || row.CPU.MySQL == nil || row.CounterpartCPU == nil) {
-		t.Errorf("CPU times: %+v, %+v", row.CPU, row.CounterpartCPU)
+		t.Errorf("CPU times of the row: got %+v and %+v for the counterpart, want times of app, Redis and MySQL", row.CPU, row.CounterpartCPU)
 	}
 	if !strings.Contains(progress.String(), "round 1 of 1") {
-		t.Errorf("progress: %s", &progress)
+		t.Errorf("progress of the benchmark: got %q, want a line with \"round 1 of 1\"", &progress)
 	}
 	var out bytes.Buffer
 	if err := r.WriteJSON(&out); err != nil || !json.Valid(out.Bytes()) {
-		t.Errorf("got %v, want valid JSON: %s", err, &out)
+		t.Errorf("JSON of the benchmark: got error %v, want valid JSON: %s", err, &out)
 	}
 }

@@ -30,17 +30,17 @@ func TestBuyersCommands(t *testing.T) {
 	}
 	first := order("buy", "sneaker", "--quantity", "2", "--buyer", "ann", "--key", "k")
 	if second := order("buy", "sneaker", "--quantity", "2", "--buyer", "ann", "--key", "k"); second.ID != first.ID || first.Status != "pending_payment" {
-		t.Errorf("same key: got %+v and %+v, want one pending order", first, second)
+		t.Errorf("two purchases with one key: got orders %+v and %+v, want the same pending order", first, second)
 	}
 	out := does("buy", "sneaker", "--buyer", "ann")
 	contains(t, out, "amount    129.00 EUR")
 	_, next, found := strings.Cut(out, "To cancel:  flashsale ")
 	if !found || !strings.Contains(next, node.URL()) {
-		t.Fatalf("buy prints no command to cancel:\n%s", out)
+		t.Fatalf("output of flashsale buy: got no command to cancel the order at this server:\n%s", out)
 	}
 	contains(t, does(strings.Fields(next)...), "cancelled")
 	if o := order("order", "pay", first.ID, "--buyer", "ann", "--ref", "p-1"); o.Status != "paid" {
-		t.Errorf("got %+v, want status paid", o)
+		t.Errorf("flashsale order pay: got order %+v, want status paid", o)
 	}
 	contains(t, does("order", "show", first.ID, "--buyer", "ann"), "paid", "258.00 EUR")
 	contains(t, does("order", "list", "--buyer", "ann"), first.ID+"  sneaker  2         258.00 EUR  paid       20", "cancelled  20")
@@ -48,7 +48,7 @@ func TestBuyersCommands(t *testing.T) {
 		var answer map[string]any
 		check.Must(t, json.Unmarshal([]byte(does(append(strings.Fields(command), "--json")...)), &answer))
 		if _, has := answer[field]; !has {
-			t.Errorf("%s --json: no %s in %v", command, field, answer)
+			t.Errorf("flashsale %s --json: got no field %q in %v", command, field, answer)
 		}
 	}
 	for want, args := range map[string]string{
@@ -67,7 +67,7 @@ func orderOf(t *testing.T, asked *[]string, answers ...string) (url string) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		*asked = append(*asked, strings.TrimSpace(r.Method+" "+r.URL.String()+" "+r.Header.Get("Idempotency-Key")))
 		if len(answers) == 0 {
-			t.Error("too many requests")
+			t.Error("flashsale orders of the buyer: got no orders in the answer, perhaps because of a rate limit, want at least one")
 			return
 		}
 		var code int
@@ -98,13 +98,13 @@ func TestBuyWaitsForDecision(t *testing.T) {
 		var asked []string
 		_, _, err := command(t, "buy", "S", "--key", "K", "--target", orderOf(t, &asked, c.answers...))
 		if (err == nil) != (c.want == "") || !strings.Contains(fmt.Sprint(err), c.want) || len(asked) != len(c.answers) {
-			t.Errorf("%v: got %v after %d calls, want %q", c.answers, err, len(asked), c.want)
+			t.Errorf("flashsale buy with the answers %v: got error %v after %d calls, want %q after one call per answer", c.answers, err, len(asked), c.want)
 		}
 		if slices.ContainsFunc(asked, func(call string) bool { return call != "POST /v1/orders K" }) {
-			t.Errorf("got requests %s, want only POST /v1/orders with the key K", asked)
+			t.Errorf("flashsale buy: got requests %s, want only POST /v1/orders with the key K", asked)
 		}
 		if strings.Contains(fmt.Sprint(err), "sold_out (") {
-			t.Errorf("a final refusal suggests to repeat the command: %v", err)
+			t.Errorf("flashsale buy after a final refusal: got an error that suggests to repeat the command, want none of that: %v", err)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestOrderShowAsOperator(t *testing.T) {
 	out, _, err := command(t, "order", "show", "o1", "--target", orderOf(t, &asked, "200 paid"))
 	check.Must(t, err)
 	if contains(t, out, "key       K"); asked[0] != "GET /v1/admin/orders/o1" {
-		t.Error(asked)
+		t.Errorf("flashsale order show --admin: got requests %q, want first GET /v1/admin/orders/o1", asked)
 	}
 }
 

@@ -61,7 +61,7 @@ func TestVerdicts(t *testing.T) {
 					}
 					t.Logf("%s, %s, seed %d: %s", v.Name, act, cfg.Seed, row.Said())
 					if !row.AsExpected() {
-						t.Errorf("%s, %s: want %q, got %s\n%s%s", v.Name, act, v.Caught, row.Said(), row.Error, strings.Join(row.Details, "\n"))
+						t.Errorf("variant %s, %s: want verdict %q, got %s\n%s%s", v.Name, act, v.Caught, row.Said(), row.Error, strings.Join(row.Details, "\n"))
 					}
 					return nil
 				})
@@ -97,7 +97,7 @@ func TestCompare(t *testing.T) {
 	skipUnlessInstalled(t, err)
 	check.Must(t, err)
 	if len(report.Rows) != 1 || !report.Rows[0].AsExpected() {
-		t.Errorf("got %+v, want one row as expected", report)
+		t.Errorf("flashsale compare: got rows %+v, want one row with the expected verdict", report)
 	}
 	contains(t, progress.String(), "no-limit: judging, round 1 of 1")
 	leaves(t, 0)

@@ -28,12 +28,12 @@ func TestCompletion(t *testing.T) {
 		t.Setenv("COMP_LINE", "flashsale "+line)
 		out, _, err := command(t)
 		if err != nil {
-			t.Errorf("%q: %v", line, err)
+			t.Errorf("completion of %q: got error %v, want none", line, err)
 		}
 		got := strings.Fields(out)
 		slices.Sort(got)
 		if strings.Join(got, " ") != want {
-			t.Errorf("%q: got %q, want %q", line, got, want)
+			t.Errorf("completion of %q: got %q, want %q", line, got, want)
 		}
 	}
 }

@@ -48,14 +48,14 @@ func TestImagesArePinned(t *testing.T) {
 				}
 				got, ok := strings.CutPrefix(pinned.Services[name].Build.Contexts[words[1]], "docker-image://"+words[1])
 				if !ok || !digest.MatchString(got) {
-					t.Errorf("%s is built from %s: got %q in pinned.yml, want a digest", name, words[1], got)
+					t.Errorf("image of service %s, built from %s: got %q in pinned.yml, want a digest", name, words[1], got)
 				}
 			}
 			continue
 		}
 		got, ok := strings.CutPrefix(pinned.Services[name].Image, s.Image)
 		if !ok || !digest.MatchString(got) {
-			t.Errorf("%s runs %s: got %q in pinned.yml, want a digest", name, s.Image, pinned.Services[name].Image)
+			t.Errorf("image of service %s, %s: got %q in pinned.yml, want a digest", name, s.Image, pinned.Services[name].Image)
 		}
 	}
 }

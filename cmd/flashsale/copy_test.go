@@ -37,7 +37,7 @@ func TestCopy(t *testing.T) {
 			text, _, _ = strings.Cut(text, "\n## ")
 			commands := prompts.FindAllStringSubmatch(text, -1)
 			if len(commands) == 0 {
-				t.Fatalf("no commands in the section %q", copySection)
+				t.Fatalf("README section %q: got no commands, want at least one", copySection)
 			}
 			for _, c := range commands {
 				if mode != "full" {
@@ -58,6 +58,6 @@ func runInCopy(t *testing.T, dir, line string) {
 	cmd.Dir = dir
 	cmd.Env = append(withoutOurVariables(os.Environ()), "GOWORK=off", "GOFLAGS=-mod=mod -short", "FLASHSALE_TEST_REAL=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("$ %s\n%v\n%s", line, err, out)
+		t.Fatalf("command of the README in a copy: $ %s\nfailed with error %v:\n%s", line, err, out)
 	}
 }

@@ -30,7 +30,7 @@ func serving(t *testing.T, flags ...string) string {
 		contains(t, log.text(), "demo=true", `trusted-proxies="[127.0.0.1 ::1]"`)
 	}
 	if strings.Contains(log.text(), "/ops") {
-		t.Error("serve prints the addresses of the pages although the output is not a terminal")
+		t.Error("output of serve that is not a terminal: got the addresses of the pages, want none")
 	}
 	return regexp.MustCompile(`msg=serving url=(\S+)`).FindStringSubmatch(log.text())[1]
 }
@@ -49,7 +49,7 @@ func TestServeWithLoadtestAndCrowd(t *testing.T) {
 	t.Parallel()
 	url := serving(t)
 	if out, _, err := command(t, "loadtest", "--target", url, "--quiet", "--sku", "judged", "--stock", "50", "--rate", "240", "--duration", "1s"); err != nil {
-		t.Errorf("loadtest: %v\n%s", err, out)
+		t.Errorf("flashsale loadtest against serve: got error %v, want none:\n%s", err, out)
 	}
 	refuses(t, []string{"crowd", "judged", "--target", url}, "a load test judges judged")
 	_, _, err := command(t, "sale", "create", "shoe", "--target", url, "--price", "100", "--total", "1", "--per-buyer", "2")
@@ -59,7 +59,7 @@ func TestServeWithLoadtestAndCrowd(t *testing.T) {
 	out, errs := check.Output(t), &cue{word: `[1-9]\d* orders, [1-9]\d* sold out`, then: leave}
 	err = run(ctx, []string{"crowd", "shoe", "--target", url, "--rate", "100", "--duration", "10h"}, out, errs)
 	if err != nil || !turnout.MatchString(out.String()) {
-		t.Errorf("crowd: got %v, %q, want a turnout", err, out)
+		t.Errorf("flashsale crowd: got error %v, output %q, want a turnout", err, out)
 	}
 	contains(t, errs.text(), "crowd: 100 orders per second for shoe, for 10h")
 }
@@ -80,7 +80,7 @@ func TestLoadtestWithVisitors(t *testing.T) {
 		VisitorUnits  int `json:"visitor_units"`
 	}
 	if jsonErr := json.Unmarshal([]byte(out.String()), &doc); err != nil || jsonErr != nil || !doc.Pass || doc.VisitorOrders != 1 || doc.VisitorUnits != 2 {
-		t.Errorf("got %v, %v, want a pass with one order of 2 units by a visitor\n%s", err, jsonErr, errs.text())
+		t.Errorf("flashsale loadtest with visitors: got error %v, JSON error %v, want a pass with one order of 2 units by a visitor\n%s", err, jsonErr, errs.text())
 	}
 }
 

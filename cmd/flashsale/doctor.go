@@ -33,7 +33,7 @@ func (c *doctorCommand) Run(ctx context.Context, s streams) error {
 	defer func() { _ = rdb.Close() }()
 	db, err := sql.Open("mysql", c.MySQL)
 	if err != nil {
-		return fmt.Errorf("mysql DSN: %w (such as user:password@tcp(host:3306)/flashsale)", err)
+		return fmt.Errorf("parse the DSN of --mysql: %w (want a DSN such as user:password@tcp(host:3306)/flashsale)", err)
 	}
 	defer func() { _ = db.Close() }()
 	found := doctor.Examine(ctx, rdb, db, doctor.Plan{

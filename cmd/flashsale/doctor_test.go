@@ -29,7 +29,7 @@ func TestDoctor(t *testing.T) {
 		out, _, err := command(t, "doctor", "--redis", s.RedisURL, "--mysql", s.SQL)
 		var exit exitCode
 		if errors.As(err, &exit) != bad || !strings.Contains(out, want) {
-			t.Errorf("got %v, want bad %v and %q:\n%s", err, bad, want, out)
+			t.Errorf("flashsale doctor: got error %v, want findings that are bad: %v, and %q in:\n%s", err, bad, want, out)
 		}
 	}
 	db, err := sql.Open("mysql", s.SQL)
@@ -64,10 +64,10 @@ func TestDoctor(t *testing.T) {
 	s.RedisURL = open
 	look("ok    redis: INFO replication names the master_replid", false)
 	if out, _, err := command(t, "doctor", "--redis", s.RedisURL, "--mysql", s.SQL, "--nodes", "10000"); err == nil || !strings.Contains(out, "max_connections = ") {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("flashsale doctor --nodes 10000: got error %v, want an error and a finding about max_connections:\n%s", err, out)
 	}
 	if out, _, err := command(t, "doctor", "--redis", "redis://127.0.0.1:1", "--mysql", "u:p@tcp(127.0.0.1:1)/d"); err == nil || strings.Count(out, "does not answer") != 2 {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("flashsale doctor without servers: got error %v, want an error and \"does not answer\" for both stores:\n%s", err, out)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestDoctorWithSentinel(t *testing.T) {
 	for value, want := range map[string]string{"0": "warn  redis: min-replicas-to-write 0", "1": "ok    redis: min-replicas-to-write 1"} {
 		check.Must(t, master.ConfigSet(t.Context(), "min-replicas-to-write", value).Err())
 		if out, _, err := command(t, "doctor", "--redis", s.URL, "--mysql", "u:p@tcp(127.0.0.1:1)/d"); !strings.Contains(out, want) {
-			t.Errorf("got %v, want %q:\n%s", err, want, out)
+			t.Errorf("flashsale doctor with Sentinel: got error %v, want %q in:\n%s", err, want, out)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func TestDrills(t *testing.T) {
 				row, code = runDrill(t, name, attack)
 			}
 			if code != judge.ExitPass || row.Verdict != "PASS" || row.Orders == 0 || len(row.Done) == 0 || row.LongestGapMS <= 0 {
-				t.Errorf("%+v", row)
+				t.Errorf("drill: got row %+v, want verdict PASS with orders, done steps and a measured gap", row)
 			}
 		})
 	}
@@ -106,7 +106,7 @@ func TestFailoverDrills(t *testing.T) {
 			row := report.Drills[0]
 			violations := strings.Join(row.Violations, "\n")
 			if pass := c.want == ""; pass != (row.Verdict == "PASS") || !strings.Contains(violations, c.want) || row.Error != "" || row.LongestGapMS <= 0 {
-				t.Errorf("%+v", row)
+				t.Errorf("failover drill: got row %+v, want the expected verdict, no error and a measured gap", row)
 			}
 		})
 	}
@@ -134,20 +134,20 @@ func TestDrillFails(t *testing.T) {
 	})
 	check.Must(t, err)
 	if row := report.Drills[1]; row.Verdict != "NOT JUDGED" || !strings.Contains(row.Violations[0], "needs a keeper") {
-		t.Errorf("a drill for which there is no keeper: %+v", row)
+		t.Errorf("drill without a keeper: got row %+v, want verdict NOT JUDGED because the drill needs a keeper", row)
 	}
 	row := report.Drills[0]
 	if report.ExitCode() != 1 || row.Verdict != "FAIL" || !strings.Contains(strings.Join(row.Violations, "\n"), "over_limit") {
-		t.Errorf("%+v", row)
+		t.Errorf("drill with a violation: got row %+v, want exit status 1, verdict FAIL and over_limit", row)
 	}
 	for _, log := range []string{"node-1.log", "redis.log", "mysql.log", "verdict.txt"} {
 		if b, err := os.ReadFile(row.Logs + "/" + log); err != nil || len(b) == 0 {
-			t.Errorf("%s: got %d bytes, %v, want a log", log, len(b), err)
+			t.Errorf("kept log %s: got %d bytes, error %v, want a log", log, len(b), err)
 		}
 	}
 	var out bytes.Buffer
 	if err := report.WriteJSON(&out); err != nil || !json.Valid(out.Bytes()) || !strings.Contains(out.String(), `"verdict":"FAIL"`) {
-		t.Errorf("got %v, want valid JSON with the verdict: %s", err, &out)
+		t.Errorf("JSON report of the drills: got error %v, want valid JSON with the verdict FAIL: %s", err, &out)
 	}
 	leaves(t, 1)
 }
@@ -159,6 +159,6 @@ func TestCleanEnvironment(t *testing.T) {
 	t.Setenv("FLASHSALE_TEST_TIDB", "tidb-server")
 	check.Must(t, cleanEnvironment())
 	if limit, tidb := os.Getenv("FLASHSALE_LIMIT_BUYER"), os.Getenv("FLASHSALE_TEST_TIDB"); limit != "" || tidb != "tidb-server" {
-		t.Errorf("limit %q, TiDB %q", limit, tidb)
+		t.Errorf("environment after cleanEnvironment: got limit %q and TiDB %q, want an empty limit and tidb-server", limit, tidb)
 	}
 }

@@ -36,7 +36,7 @@ func (c *healthcheckCommand) Run(ctx context.Context, s streams) error {
 func readyURL(addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return "", fmt.Errorf("addr: %w (want HOST:PORT, such as :8080)", err)
+		return "", fmt.Errorf("parse --addr: %w (want HOST:PORT, such as :8080)", err)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "localhost" // resolves to both the IPv4 and the IPv6 loopback address
@@ -64,7 +64,7 @@ func healthy(ctx context.Context, url string, timeout time.Duration) error {
 		return fmt.Errorf("read the response of %s: %w", url, err)
 	}
 	if res.StatusCode/100 != 2 {
-		return fmt.Errorf("%s answers %s: %s", url, res.Status, strings.TrimSpace(string(body)))
+		return fmt.Errorf("GET %s: got status %s, want 2xx: %s", url, res.Status, strings.TrimSpace(string(body)))
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func health(t *testing.T, args ...string) (status int, output string) {
 	case errors.As(err, &exit):
 		return int(exit), output
 	}
-	t.Fatalf("healthcheck %v: %v", args, err)
+	t.Fatalf("healthcheck with the arguments %v: got error %v, want none or an exit status", args, err)
 	return 0, ""
 }
 
@@ -43,7 +43,7 @@ func TestHealthcheckAsksTheNodeOnAddr(t *testing.T) {
 	_, port, _ := net.SplitHostPort(node.Listener.Addr().String())
 	for _, addr := range []string{":" + port, "0.0.0.0:" + port, "[::]:" + port, "127.0.0.1:" + port} {
 		if status, output := health(t, "--addr", addr); status != 0 {
-			t.Errorf("--addr %s: got exit status %d, want 0: %s", addr, status, output)
+			t.Errorf("healthcheck --addr %s: got exit status %d, want 0: %s", addr, status, output)
 		}
 	}
 	t.Setenv("FLASHSALE_ADDR", ":"+port) // serve and healthcheck use the same variable
@@ -51,7 +51,7 @@ func TestHealthcheckAsksTheNodeOnAddr(t *testing.T) {
 		t.Errorf("FLASHSALE_ADDR: got exit status %d, want 0: %s", status, output)
 	}
 	if status, _ := health(t, node.URL+"/elsewhere"); status != 1 {
-		t.Errorf("a URL that is answered 404: got exit status %d, want 1", status)
+		t.Errorf("healthcheck of a URL that is answered with 404: got exit status %d, want 1", status)
 	}
 }
 
@@ -59,11 +59,11 @@ func TestHealthcheckPrintsCause(t *testing.T) {
 	node := readiness(t, http.StatusServiceUnavailable, `{"detail":"redis does not answer"}`)
 	status, output := health(t, node.URL+"/readyz")
 	if status != 1 || !strings.Contains(output, "503") || !strings.Contains(output, "redis does not answer") {
-		t.Errorf("got exit status %d, want 1 and the reason of the node: %s", status, output)
+		t.Errorf("healthcheck of a node that is not ready: got exit status %d, want 1 and the reason of the node: %s", status, output)
 	}
 	node.Close()
 	if status, output := health(t, node.URL+"/readyz"); status != 1 || !strings.Contains(output, "refused") {
-		t.Errorf("closed port: got exit status %d, want 1 and the cause: %s", status, output)
+		t.Errorf("healthcheck of a closed port: got exit status %d, want 1 and the cause: %s", status, output)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestHealthcheckEndsInTime(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	if status, output := health(t, "--timeout", "1s", s.URL); status != 1 || !strings.Contains(output, context.DeadlineExceeded.Error()) {
-		t.Errorf("got exit status %d, want 1 and a timeout: %s", status, output)
+		t.Errorf("healthcheck of a silent node: got exit status %d, want 1 and a timeout: %s", status, output)
 	}
 }
 

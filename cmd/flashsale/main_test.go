@@ -61,7 +61,7 @@ func command(t *testing.T, args ...string) (stdout, stderr string, err error) {
 		if name, value, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "FLASHSALE_") {
 			defer func() {
 				if err := os.Setenv(name, value); err != nil {
-					t.Error(err)
+					t.Errorf("set the variable %s: got error %v, want none", name, err)
 				}
 			}()
 		}
@@ -75,21 +75,21 @@ func TestHelp(t *testing.T) {
 	for _, args := range [][]string{nil, {"--help"}, {"serve", "--help"}, {"demo", "--help"}, {"loadtest", "--help"}, {"token", "--help"}, {"migrate", "--help"}, {"drill", "--help"}, {"compare", "--help"}} {
 		out, _, err := command(t, args...)
 		if err != nil || !strings.Contains(out, "Usage: flashsale") {
-			t.Errorf("%v: got %v, want the usage\n%s", args, err, out)
+			t.Errorf("flashsale with the arguments %v: got error %v, want the usage\n%s", args, err, out)
 		}
 	}
 	if out, _, _ := command(t, "serve", "--help"); !strings.Contains(out, "FLASHSALE_LIMIT_BUYER") || !strings.Contains(out, "5/s:10") {
-		t.Errorf("serve --help does not show a flag's variable and default:\n%s", out)
+		t.Errorf("help of serve: got no variable FLASHSALE_LIMIT_BUYER with its default:\n%s", out)
 	}
 	// A help names only the variables that its command needs.
 	for line, want := range map[string]int{"serve": 2, "loadtest": 2, "demo": 0, "audit": 2, "sale restock": 2, "token": 1, "bench": 0} {
 		out, _, err := command(t, strings.Fields(line+" --help")...)
 		if got := strings.Count(out, "FLASHSALE_"); err != nil || got != want {
-			t.Errorf("%s --help: %v, got %d variables, want %d:\n%s", line, err, got, want, out)
+			t.Errorf("flashsale %s --help: got error %v and %d variables, want %d:\n%s", line, err, got, want, out)
 		}
 	}
 	if out, _, _ := command(t, "sale", "restock", "--help"); strings.Contains(out, "--to=UNITS --by=UNITS") {
-		t.Errorf("the usage of restock requires both --to and --by:\n%s", out)
+		t.Errorf("usage of restock: got both --to and --by required, want either:\n%s", out)
 	}
 }
 
@@ -140,18 +140,18 @@ func TestToken(t *testing.T) {
 	} {
 		out, _, err := command(t, append([]string{"token", "--secret", nodesSecret}, args...)...)
 		if err != nil {
-			t.Errorf("%v: %v", args, err)
+			t.Errorf("flashsale token with %v: got error %v, want none", args, err)
 			continue
 		}
 		who, err := verifier.Verify(strings.TrimSpace(out))
 		if slices.Contains(args, "1000h") {
 			if err == nil {
-				t.Error("a token that is longer valid than the default --token-life is accepted")
+				t.Error("token that is valid for longer than --token-life: got no error, want one")
 			}
 			continue
 		}
 		if err != nil || who.Buyer+" "+who.Scope != want {
-			t.Errorf("%v: got %+v, %v, want %s", args, who, err, want)
+			t.Errorf("flashsale token with %v: got token of %+v, error %v, want %s", args, who, err, want)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func demo(t *testing.T, args ...string) (v verdict, err error) {
 	args = append([]string{"demo", "--json", "--quiet", "--stock", "50", "--rate", "240", "--duration", "1s"}, args...)
 	out, log, err := command(t, args...)
 	if jsonErr := json.Unmarshal([]byte(out), &v); jsonErr != nil {
-		t.Fatalf("%v: got %v, want a JSON verdict: %s\n%s", args, errors.Join(err, jsonErr), out, log)
+		t.Fatalf("flashsale demo with %v: got error %v, want a JSON verdict: %s\n%s", args, errors.Join(err, jsonErr), out, log)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -197,7 +197,7 @@ func demoOn(t *testing.T, kind string, args ...string) verdict {
 	}
 	v, err := demo(t, args...)
 	if err != nil || !v.Pass || v.Stores != kind {
-		t.Fatalf("got %v, %+v, want a pass on %s stores", err, v, kind)
+		t.Fatalf("flashsale demo: got error %v, verdict %+v, want a pass on %s stores", err, v, kind)
 	}
 	return v
 }
@@ -209,13 +209,13 @@ func TestDemo(t *testing.T) {
 			dir := t.TempDir()
 			v := demoOn(t, kind, "--report", dir)
 			if v.Durable == 0 || v.Answers["201"] == 0 || v.Seed != 1 || v.Cores == 0 {
-				t.Errorf("got %+v, want orders, answers, seed and cores", v)
+				t.Errorf("verdict of the demo: got %+v, want orders, answers, seed and cores", v)
 			}
 			contains(t, v.Command, "flashsale demo --json --quiet --stock 50 ", "--report "+dir)
 			contains(t, v.Program, "flashsale", "go1.")
 			contains(t, v.Versions, map[string]string{servers.KindEmbedded: "SQLite", servers.KindReal: "Redis "}[kind])
 			if page, err := os.ReadFile(dir + "/report.html"); err != nil || !bytes.Contains(page, []byte("PASS")) {
-				t.Errorf("report: %v", err)
+				t.Errorf("report.html of the demo: got error %v or a page without PASS, want a page with PASS", err)
 			}
 		})
 	}
@@ -224,7 +224,7 @@ func TestDemo(t *testing.T) {
 func TestDemoOnPayment(t *testing.T) {
 	t.Parallel()
 	if v := demoOn(t, servertest.Kinds()[0], "--reserve-on", "payment"); v.Paid != 50 || v.Pending != 0 {
-		t.Errorf("got %+v, want 50 paid units and none pending", v)
+		t.Errorf("verdict of the demo on payment: got %+v, want 50 paid units and none pending", v)
 	}
 }
 
@@ -244,10 +244,10 @@ func TestBrokenStrategiesAreCaught(t *testing.T) {
 			v, err := demo(t, "--strategy", c.strategy, "--reserve-on", c.on)
 			var exit exitCode
 			if !errors.As(err, &exit) || exit != judge.ExitViolation {
-				t.Errorf("exit: %v", err)
+				t.Errorf("exit status of a broken strategy: got error %v, want the status of a violation", err)
 			}
 			if v.Pass || !regexp.MustCompile(`\{(`+c.violations+`) `).MatchString(fmt.Sprint(v.Violations)) {
-				t.Errorf("pass %v, violations %v, want %s", v.Pass, v.Violations, c.violations)
+				t.Errorf("verdict of a broken strategy: got pass %v, violations %v, want %s", v.Pass, v.Violations, c.violations)
 			}
 		})
 	}
@@ -294,7 +294,7 @@ func inSeparateProcess(t *testing.T) bool {
 	case err == nil && ended("SKIP"):
 		t.Skip("skipped in the separate process")
 	case err != nil || !ended("PASS"):
-		t.Fatal("failed in the separate process: ", err)
+		t.Fatal("test in a separate process: got a failure, want a pass: ", err)
 	}
 	return false
 }
@@ -303,7 +303,7 @@ func inSeparateProcess(t *testing.T) bool {
 func leaves(t *testing.T, n int) {
 	t.Helper()
 	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) != n {
-		t.Errorf("temporary directory: got %v, %v, want %d entries", left, err, n)
+		t.Errorf("temporary directory: got %v, error %v, want %d entries", left, err, n)
 	}
 }
 
@@ -312,7 +312,7 @@ func contains(t testing.TB, text string, words ...string) {
 	t.Helper()
 	for _, word := range words {
 		if !strings.Contains(text, word) {
-			t.Errorf("no %q in\n%s", word, text)
+			t.Errorf("output: got no %q in\n%s", word, text)
 		}
 	}
 }
@@ -323,6 +323,6 @@ func refuses(t *testing.T, args []string, words ...string) {
 	_, _, err := command(t, args...)
 	contains(t, fmt.Sprint(err), words...)
 	if t.Failed() {
-		t.Logf("the command was %v", args)
+		t.Logf("failed command: flashsale %v", args)
 	}
 }

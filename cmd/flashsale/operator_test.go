@@ -35,7 +35,7 @@ func served(t *testing.T) *app.App {
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("end of serve: got error %v, want none", err)
 		}
 	})
 	check.Receive(t, "the node is ready", node.Ready())
@@ -56,13 +56,13 @@ func TestOperatorsCommands(t *testing.T) {
 	must := func(want string, args ...string) {
 		t.Helper()
 		if out, err := does(args...); err != nil || !strings.Contains(out, want) {
-			t.Fatalf("%v: %v\n%s\nwant %q", args, err, out, want)
+			t.Fatalf("command %v: got error %v, output\n%s\nwant output with %q", args, err, out, want)
 		}
 	}
 	fails := func(want string, args ...string) {
 		t.Helper()
 		if out, err := does(args...); err == nil || !strings.Contains(err.Error(), want) {
-			t.Fatalf("%v: %v\n%s\nwant %q", args, err, out, want)
+			t.Fatalf("command %v: got error %v, output\n%s\nwant an error with %q", args, err, out, want)
 		}
 	}
 	must("Nothing is on sale", "sale", "show")
@@ -109,7 +109,7 @@ func TestConcurrentRestocks(t *testing.T) {
 		operators.Go(func() {
 			_, _, err := command(t, "sale", "restock", "S", "--by", "1", "--target", node.URL())
 			if err != nil && !strings.Contains(err.Error(), "unavailable") { // the change is stored if the machine is busy
-				t.Error(err)
+				t.Errorf("restock: got error %v, want none or unavailable", err)
 			}
 		})
 	}
@@ -131,7 +131,7 @@ func TestRestockGivesUp(t *testing.T) {
 			return
 		}
 		if tag := fmt.Sprintf(`"%d"`, puts.Load()); r.Header.Get("If-Match") != tag {
-			t.Errorf("If-Match: %s, want %s", r.Header.Get("If-Match"), tag)
+			t.Errorf("restock: got If-Match %s, want %s", r.Header.Get("If-Match"), tag)
 		}
 		puts.Add(1)
 		w.WriteHeader(http.StatusPreconditionFailed)
@@ -142,7 +142,7 @@ func TestRestockGivesUp(t *testing.T) {
 	restock.Target = server.URL
 	err := restock.Run(t.Context(), streams{})
 	if contains(t, fmt.Sprint(err), "restock S: ", "412 precondition_failed"); puts.Load() != restockTries {
-		t.Errorf("got %d tries, want %d", puts.Load(), restockTries)
+		t.Errorf("restock: got %d tries, want %d", puts.Load(), restockTries)
 	}
 }
 
@@ -160,7 +160,7 @@ func buys(t *testing.T, node *app.App, buyer, sku string, quantity int) string {
 	defer func() { _ = res.Body.Close() }()
 	var order api.Order
 	if err := json.NewDecoder(res.Body).Decode(&order); err != nil || order.Status != "pending_payment" {
-		t.Fatalf("got %d %+v, %v, want a pending order", res.StatusCode, order, err)
+		t.Fatalf("order at the server: got %d %+v, error %v, want a pending order", res.StatusCode, order, err)
 	}
 	return order.ID
 }
@@ -172,12 +172,12 @@ func TestAuditOfABrokenSale(t *testing.T) {
 	defer server.Close()
 	out, _, err := command(t, "audit", "S", "--target", server.URL)
 	if contains(t, out, "BROKEN", "drift -1"); !errors.Is(err, exitCode(1)) {
-		t.Errorf("got %v, want exit status 1", err)
+		t.Errorf("audit of a broken sale: got error %v, want exit status 1", err)
 	}
 	sums.Available, sums.Drift, sums.Balanced = 2, 0, true
 	out, _, err = command(t, "audit", "S", "--target", server.URL)
 	if check.Must(t, err); !strings.HasPrefix(out, "ok") {
-		t.Error(out)
+		t.Errorf("audit of a sound sale: got output %q, want it to begin with ok", out)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestMoney(t *testing.T) {
 		"12900 JPY": {12900, "JPY"}, "12.900 KWD": {12900, "KWD"}, "0.012 BHD": {12, "BHD"}, "1.2900 CLF": {12900, "CLF"},
 	} {
 		if got := money(c.amount, c.currency); got != want {
-			t.Errorf("%d: got %q, want %q", c.amount, got, want)
+			t.Errorf("money of %d: got %q, want %q", c.amount, got, want)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestPagesAreShort(t *testing.T) {
 			})
 		}
 		if t.Logf("%3d names in %s", names, folder); names < 5 || names > 30 {
-			t.Errorf("%s exports %d names, want 5 to 30", folder, names)
+			t.Errorf("package %s: got %d exported names, want 5 to 30", folder, names)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestDocIsShort(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 		lines = lines[slices.IndexFunc(lines, declaration.MatchString):]
 		if t.Logf("%3d lines of %s", len(lines), folder); len(lines) > limit {
-			t.Errorf("go doc shows %d lines of declarations of %s, want at most %d", len(lines), folder, limit)
+			t.Errorf("go doc: got %d lines of declarations of %s, want at most %d", len(lines), folder, limit)
 		}
 	}
 }

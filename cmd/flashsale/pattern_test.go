@@ -17,7 +17,7 @@ func TestPatternIsShort(t *testing.T) {
 	list, _, ok := strings.Cut(list, "**You may stop here.**")
 	links := regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(list, -1)
 	if !ok || len(links) < 10 {
-		t.Fatalf("the README lists %d files of the pattern, want 10 or more", len(links))
+		t.Fatalf("files of the pattern in README: got %d, want 10 or more", len(links))
 	}
 	comment := map[string]string{".go": "//", ".lua": "--", ".sql": "--"}
 	sum := 0
@@ -32,6 +32,6 @@ func TestPatternIsShort(t *testing.T) {
 		sum += lines
 	}
 	if t.Logf("%5d in all", sum); sum > maxPatternLines {
-		t.Errorf("the pattern has %d lines, want at most %d", sum, maxPatternLines)
+		t.Errorf("code of the pattern: got %d lines, want at most %d", sum, maxPatternLines)
 	}
 }

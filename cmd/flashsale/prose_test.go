@@ -69,9 +69,9 @@ func TestHabits(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		switch n, limit := found[name], allowed[name]; {
 		case n > limit:
-			t.Errorf("%s: got %d wording habits in its comments, want at most %d: see %s and the patterns above", name, n, limit, habitsFile)
+			t.Errorf("package %s: got %d wording habits in its comments, want at most %d: see %s and the patterns above", name, n, limit, habitsFile)
 		case n < limit && !*updateHabits:
-			t.Errorf("%s: %d wording habits, fewer than the %d of %s: run go test ./cmd/flashsale -run TestHabits -update", name, n, limit, habitsFile)
+			t.Errorf("package %s: got %d wording habits, fewer than the %d of %s: run go test ./cmd/flashsale -run TestHabits -update", name, n, limit, habitsFile)
 		}
 		if n := min(found[name], allowed[name]); n > 0 {
 			fmt.Fprintf(&out, "%d %s\n", n, name)
@@ -79,7 +79,7 @@ func TestHabits(t *testing.T) {
 		delete(allowed, name)
 	}
 	if len(allowed) > 0 && !*updateHabits {
-		t.Errorf("%s has packages that are gone: %v: run go test ./cmd/flashsale -run TestHabits -update", habitsFile, allowed)
+		t.Errorf("file %s: got packages that are gone, want none: %v: run go test ./cmd/flashsale -run TestHabits -update", habitsFile, allowed)
 	}
 	if *updateHabits {
 		check.Must(t, os.WriteFile(filepath.FromSlash(habitsFile), []byte(out.String()), 0o644))

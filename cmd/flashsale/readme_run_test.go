@@ -57,7 +57,7 @@ func TestReadme(t *testing.T) {
 		t.Skip("set " + runReadme + " to short or full")
 	case "short", "full":
 	default:
-		t.Fatalf("%s=%s: want short or full", runReadme, mode)
+		t.Fatalf("variable %s: got %s, want short or full", runReadme, mode)
 	}
 	for _, file := range documents(t) {
 		for _, s := range sections(read(t, file)) {
@@ -148,13 +148,13 @@ func (s section) run(t *testing.T, short bool) {
 	cmd.WaitDelay = time.Minute
 	err := cmd.Run()
 	if err != nil {
-		t.Errorf("%v\n%s", err, &out)
+		t.Errorf("commands of the README: got error %v, want none:\n%s", err, &out)
 		return
 	}
 	for i, c := range s.commands {
 		_, after, _ := strings.Cut(out.String(), mark(i))
 		if printed, _, _ := strings.Cut(after, mark(i+1)); !shape(c.output).MatchString(printed) {
-			t.Errorf("%s\nprints nothing like %q:\n%s", c.line, c.output, printed)
+			t.Errorf("command %s: got no output like %q:\n%s", c.line, c.output, printed)
 		}
 	}
 }
@@ -265,10 +265,10 @@ func TestSections(t *testing.T) {
 		"## c\n```console\n$ four\n```\n## d\n```console\nof nothing\n```\n")
 	want := "[{a [{one more } {two out 1}]} {b [{three later}]} {c [{four }]}]"
 	if fmt.Sprint(got) != want {
-		t.Errorf("sections: got %v, want %v", got, want)
+		t.Errorf("sections of the sample document: got %v, want %v", got, want)
 	}
 	if !shape("  ok  x: total 1,000 = 7.5s").MatchString("ok x:   total 20 = 12s") || shape("PASS").MatchString("FAIL") {
-		t.Error("shape does not ignore figures and spacing, or matches another line")
+		t.Error("shape of an output line: it does not ignore figures and spacing, or it matches another line")
 	}
 	printed := make(map[string]bool)
 	for _, file := range documents(t) {
@@ -278,7 +278,7 @@ func TestSections(t *testing.T) {
 	}
 	for line := range shortened {
 		if !printed[line] {
-			t.Errorf("no document prints %q", line)
+			t.Errorf("output of the commands: got no line %q, which a document prints", line)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func TestReadmeCommands(t *testing.T) {
 		case strings.HasPrefix(line, "cd "):
 			dir := strings.Fields(line)[1]
 			if _, err := os.Stat(filepath.Join(root, dir)); err != nil {
-				t.Errorf("%s: %v", line, err)
+				t.Errorf("command %s of a document: got error %v, want its folder", line, err)
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func TestReadmeCommands(t *testing.T) {
 		seen++
 	}
 	if seen < 10 {
-		t.Errorf("found %d commands in the documents, want 10 or more", seen)
+		t.Errorf("commands in the documents: got %d, want 10 or more", seen)
 	}
 }
 
@@ -71,7 +71,7 @@ func parses(t *testing.T, line string) {
 	parser, err := newParser(&commands{}, io.Discard, io.Discard, func(int) {})
 	check.Must(t, err)
 	if _, err := parser.Parse(args); err != nil {
-		t.Errorf("flashsale %s: %v", line, err)
+		t.Errorf("command flashsale %s of a document: got error %v, want none", line, err)
 	}
 }
 
@@ -89,7 +89,7 @@ func testExists(t *testing.T, name, dir string) {
 			}
 		}
 	}
-	t.Errorf("%s: no test of that name in %s", name, dir)
+	t.Errorf("command %s of a document: got no test of that name in %s", name, dir)
 }
 
 var function = regexp.MustCompile(`(?m)^func ((?:Test|Example)\w*)\(`)
@@ -114,9 +114,9 @@ func TestLinks(t *testing.T) {
 				target = path.Join(path.Dir(file), to)
 			}
 			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(target))); err != nil {
-				t.Errorf("%s: %v", file, err)
+				t.Errorf("link in %s: got error %v, want an existing file", file, err)
 			} else if anchor != "" && !anchors(read(t, target))[anchor] {
-				t.Errorf("%s: %s has no heading for #%s", file, target, anchor)
+				t.Errorf("link in %s: got no heading for it in %s: #%s", file, target, anchor)
 			}
 		}
 	}
@@ -127,10 +127,10 @@ func TestReadmeIsShort(t *testing.T) {
 	const lines, wordCount = 230, 3000
 	text := read(t, "README.md")
 	if n := strings.Count(text, "\n"); n > lines {
-		t.Errorf("README.md has %d lines, want at most %d: put the rest beside its code, and link it", n, lines)
+		t.Errorf("README.md: got %d lines, want at most %d: put the rest beside its code, and link it", n, lines)
 	}
 	if n := len(strings.Fields(text)); n > wordCount {
-		t.Errorf("README.md has %d words, want at most %d", n, wordCount)
+		t.Errorf("README.md: got %d words, want at most %d", n, wordCount)
 	}
 	found, next := map[string]bool{"README.md": true}, []string{"README.md"}
 	for len(next) > 0 {
@@ -145,7 +145,7 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 	for _, file := range documents(t) {
 		if !found[file] {
-			t.Errorf("%s cannot be found from README.md by links", file)
+			t.Errorf("document %s: it cannot be found from README.md by links", file)
 		}
 	}
 }
@@ -187,12 +187,12 @@ func TestReadmeCode(t *testing.T) {
 				examples += inMain.Replace(packageOf.ReplaceAllString(string(text), "package main"))
 			}
 			if !strings.Contains(indent.ReplaceAllString(examples, ""), indent.ReplaceAllString(m[1], "")) {
-				t.Errorf("%s: not in the examples:\n%s", file, m[1])
+				t.Errorf("code in %s: it is not part of the examples:\n%s", file, m[1])
 			}
 		}
 	}
 	if programs < 3 {
-		t.Errorf("got %d whole programs, want 3 or more: lock, limiter and gate", programs)
+		t.Errorf("programs in the documents: got %d whole ones, want 3 or more: lock, limiter and gate", programs)
 	}
 }
 

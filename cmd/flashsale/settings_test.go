@@ -23,7 +23,7 @@ func TestSettingsHideSecrets(t *testing.T) {
 	}
 	got := line.String()
 	if strings.Contains(got, "hush") || strings.Contains(got, "clock-off") {
-		t.Errorf("the log contains a secret or a hidden flag: %s", got)
+		t.Errorf("logged settings: got a secret or a hidden flag in: %s", got)
 	}
 	contains(t, got, "addr=127.0.0.1:8080 ", "redis=redis://app:***@r:1/0 ", "mysql=app:***@tcp(m:1)/db ", "secret=*** ",
 		"@a:1 redis://:***@b:1] ", "limit-buyer=7/s:9 ", "demo=false ", "lease=5s ", "limit-when-redis-down=map[pay:open place:local read:local] ")
@@ -40,7 +40,7 @@ func TestSecretFlagsAreMarked(t *testing.T) {
 		for _, f := range node.Flags {
 			help := strings.ToLower(f.Help + f.Name)
 			if (strings.Contains(help, "secret") || strings.Contains(help, "password") || strings.Contains(help, "urls of")) && f.Tag.Get("secret") == "" {
-				t.Errorf("--%s has no tag secret, so its value is logged", f.Name)
+				t.Errorf("flag --%s: got no tag secret, so its value is logged", f.Name)
 			}
 		}
 	}
@@ -50,7 +50,7 @@ func TestSecretFlagsAreMarked(t *testing.T) {
 func TestCommandLine(t *testing.T) {
 	got := commandLine([]string{"loadtest", "--secret", "hush", "--secret=hush", "--scenario", "it's mine.yaml", "--target=http://u:hush@host", "--quiet"})
 	if want := `flashsale loadtest --secret TEXT --secret=TEXT --scenario 'it'\''s mine.yaml' '--target=http://u:***@host' --quiet`; got != want {
-		t.Errorf("%s\nwant %s", got, want)
+		t.Errorf("command line: got %s, want %s", got, want)
 	}
 }
 
@@ -60,10 +60,10 @@ func TestVersion(t *testing.T) {
 	}}
 	info.Main.Version = "v1.2.3"
 	if got := describe(info); !strings.HasPrefix(got, "flashsale v1.2.3, revision 0123456789ab of 2026-11-27T09:00:00Z, changed since, go1.26.8 ") {
-		t.Error(got)
+		t.Errorf("version of the program: got %q, want version, revision, time and Go version", got)
 	}
 	out, _, err := command(t, "--version")
 	if err != nil || strings.Count(out, "\n") != 1 || !strings.Contains(out, "go1.") {
-		t.Errorf("--version: got %v, %q, want one line with the Go version", err, out)
+		t.Errorf("flashsale --version: got error %v, output %q, want one line with the Go version", err, out)
 	}
 }

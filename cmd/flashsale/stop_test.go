@@ -72,7 +72,7 @@ func TestStops(t *testing.T) {
 			})
 			skipUnlessInstalled(t, err)
 			if !errors.Is(err, context.Canceled) || !empty {
-				t.Errorf("got %v, want context.Canceled; the report is empty: %v, want true", err, empty)
+				t.Errorf("interrupted command: got error %v, want context.Canceled; report is empty: got %v, want true", err, empty)
 			}
 			leaves(t, 0)
 		})

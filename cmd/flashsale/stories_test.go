@@ -132,10 +132,10 @@ func TestStories(t *testing.T) {
 	have := readSource(t)
 	wrong, stories, steps := wrongSteps(read(t, "orders/STORIES.md"), have)
 	for _, w := range wrong {
-		t.Error(w)
+		t.Errorf("STORIES.md: %s", w)
 	}
 	if stories < 7 || steps < 50 {
-		t.Errorf("got %d stories and %d steps, want at least 7 and 50", stories, steps)
+		t.Errorf("STORIES.md: got %d stories and %d steps, want at least 7 and 50", stories, steps)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestStoriesFindsMissingNames(t *testing.T) {
 	} {
 		wrong, _, _ := wrongSteps("# Stories\n\n## One\n\n"+item, have)
 		if got := strings.Join(wrong, "; "); want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("%q: got %q, want %q", item, got, want)
+			t.Errorf("story item %q: got %q, want %q", item, got, want)
 		}
 	}
 }

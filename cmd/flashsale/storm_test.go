@@ -35,7 +35,7 @@ func TestStorm(t *testing.T) {
 	var progress bytes.Buffer
 	report, err := runStorm(t.Context(), t, drill.Config{Config: lab.Config{Progress: &progress}, Seed: int64(time.Now().YearDay()), Keep: true})
 	if err != nil {
-		t.Fatal(err, progress.String())
+		t.Fatalf("storm: got error %v, want none; progress:\n%s", err, progress.String())
 	}
 	row := report.Drills[0]
 	if row.Logs != "" {
@@ -49,12 +49,12 @@ func TestStorm(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if err := report.WriteText(&out); err != nil {
-		t.Error(err)
+		t.Errorf("write the report of the storm: got error %v, want none", err)
 	}
 	t.Log(out.String())
 	f := row.Storm
 	if report.ExitCode() != 0 || len(report.Drills) != 1 || f.Faults == 0 || row.Orders == 0 || f.Accepted == 0 || f.Refused == 0 || f.Reads < 20 {
-		t.Errorf("got %+v %+v, want a pass with faults and orders\n%s", row, f, progress.String())
+		t.Errorf("storm: got row %+v, faults %+v, want a pass with faults and orders\n%s", row, f, progress.String())
 	}
 }
 
@@ -84,15 +84,16 @@ func TestStormFails(t *testing.T) {
 	check.Must(t, err)
 	var text, raw bytes.Buffer
 	if err := errors.Join(report.WriteText(&text), report.WriteJSON(&raw)); err != nil {
-		t.Error(err)
+		t.Errorf("write the reports of the storm: got error %v, want none", err)
 	}
 	broken := strings.Join(report.Drills[0].Violations, "\n")
 	if report.ExitCode() != 1 || !strings.Contains(broken, "over the limit") || !strings.Contains(text.String(), "--seed 1 ") || !json.Valid(raw.Bytes()) {
-		t.Errorf("exit status %d: %s\n%s", report.ExitCode(), text.String(), raw.String())
+		t.Errorf("storm with a fault: got exit status %d, want 1 with the violation, the seed and valid JSON: %s\n%s",
+			report.ExitCode(), text.String(), raw.String())
 	}
 	for _, log := range []string{"node-1.log", "redis.log", "redis-2.log", "mysql.log", "evidence.json"} {
 		if b, err := os.ReadFile(filepath.Join(report.Drills[0].Logs, log)); err != nil || len(b) == 0 {
-			t.Errorf("%s: got %d bytes, %v, want a log", log, len(b), err)
+			t.Errorf("kept log %s of the storm: got %d bytes, error %v, want a log", log, len(b), err)
 		}
 	}
 	leaves(t, 1)

@@ -14,10 +14,10 @@ import (
 )
 
 // ErrFull is returned if Config.Callers callers are in the Group already.
-var ErrFull = errors.New("coalesce: too many callers")
+var ErrFull = errors.New("coalesce: too many callers wait for a call")
 
 // ErrLate is returned to a caller that has waited for longer than Config.MaxWait.
-var ErrLate = errors.New("coalesce: waited too long for the calls before")
+var ErrLate = errors.New("coalesce: the caller waited too long for earlier calls")
 
 // Config holds the settings of a Group. Only Call is required.
 type Config[Q, A any] struct {

@@ -42,13 +42,13 @@ func race(t *testing.T, calls int, self bool) {
 			began := clock.Add(1)
 			k := key[0] - 'a'
 			if n := perKey[k].Add(1); n > inFlight {
-				t.Errorf("%d concurrent calls with %s, want at most %d", n, key, inFlight)
+				t.Errorf("concurrent calls: got %d with the key %s, want at most %d", n, key, inFlight)
 			}
 			if n := underWay.Add(1); calls > 0 && n > int64(calls) {
-				t.Errorf("%d concurrent calls, want at most %d", n, calls)
+				t.Errorf("concurrent calls of all keys: got %d, want at most %d", n, calls)
 			}
 			if len(batch) > maxBatch || len(batch) == 0 {
-				t.Errorf("a call for %d callers, want 1 to %d", len(batch), maxBatch)
+				t.Errorf("callers of one call: got %d, want 1 to %d", len(batch), maxBatch)
 			}
 			mu.Lock()
 			largest = max(largest, len(batch))
@@ -57,10 +57,10 @@ func race(t *testing.T, calls int, self bool) {
 			for _, c := range batch {
 				q := c.Q
 				if q.asked > began {
-					t.Errorf("the call began at %d, before the question at %d", began, q.asked)
+					t.Errorf("call: it began at %d, before its caller asked at %d", began, q.asked)
 				}
 				if seen[q.id].Swap(true) {
-					t.Errorf("caller %d is in two calls", q.id)
+					t.Errorf("caller %d: got two calls, want one", q.id)
 				}
 				if c.Answer = fmt.Sprint(key, q.id); lost {
 					c.Err = errLost
@@ -85,15 +85,15 @@ func race(t *testing.T, calls int, self bool) {
 				refused.Add(1)
 				once.Do(func() { close(full) })
 				if seen[id].Load() {
-					t.Errorf("caller %d received ErrFull but is in a call", id)
+					t.Errorf("caller %d: got ErrFull and a call, want one of both", id)
 				}
 			case errors.Is(err, context.Canceled):
 				gaveUp.Add(1)
 			case errors.Is(err, errLost):
 			case err != nil:
-				t.Errorf("caller %d: %v", id, err)
+				t.Errorf("caller %d: got error %v, want none", id, err)
 			case a != fmt.Sprint(key, id):
-				t.Errorf("caller %d got %q, want its own answer", id, a)
+				t.Errorf("caller %d: got the answer %q, want its own", id, a)
 			default:
 				answered.Add(1)
 			}
@@ -102,10 +102,11 @@ func race(t *testing.T, calls int, self bool) {
 	all.Wait()
 	check.OK(t, g.Wait(t.Context()))
 	if len(g.keys) != 0 || g.Len() != 0 {
-		t.Errorf("got %d keys and %d callers, want none left", len(g.keys), g.Len())
+		t.Errorf("group after all calls: got %d keys and %d callers, want none left", len(g.keys), g.Len())
 	}
 	if largest < 2 || gaveUp.Load() == 0 || refused.Load() == 0 || answered.Load() == 0 {
-		t.Errorf("batches up to %d, %d gave up, %d were refused, %d answered, want some of each", largest, gaveUp.Load(), refused.Load(), answered.Load())
+		t.Errorf("callers of the race: got batches up to %d, %d callers that gave up, %d refused and %d answered, want batches of 2 or more and some of each",
+			largest, gaveUp.Load(), refused.Load(), answered.Load())
 	}
 }
 
@@ -135,7 +136,7 @@ func asking(t *testing.T, g *Group[int, int], results chan error) func(context.C
 			go func() { _, err := g.Do(ctx, "k", q); results <- err }()
 			synctest.Wait()
 			if g.Len() != before+1 {
-				t.Errorf("%d callers, want %d", g.Len(), before+1)
+				t.Errorf("callers of the group: got %d, want %d", g.Len(), before+1)
 			}
 		}
 	}
@@ -151,7 +152,7 @@ func TestNextCallTakesWaitingCallers(t *testing.T) {
 		ask := asking(t, g, results)
 		ask(t.Context(), 1)
 		if got := <-calls; got != "[1]" {
-			t.Errorf("the first call is for %s, want [1]", got)
+			t.Errorf("first call: got the callers %s, want [1]", got)
 		}
 		ask(t.Context(), 2)
 		ask(ctx, 3)
@@ -162,7 +163,7 @@ func TestNextCallTakesWaitingCallers(t *testing.T) {
 		check.Is(t, check.Err(g.Do(ctx, "k", 6)), context.Canceled)
 		through <- struct{}{}
 		if got := <-calls; got != "[2 4]" {
-			t.Errorf("the second call is for %s, want the waiting callers", got)
+			t.Errorf("second call: got the callers %s, want the waiting callers [2 4]", got)
 		}
 		soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -186,13 +187,13 @@ func TestBatchBySize(t *testing.T) {
 		ask := asking(t, g, results)
 		ask(t.Context(), 1)
 		if got := <-calls; got != "[1]" { // the other callers arrive during this call
-			t.Errorf("the first call is for %s, want [1]", got)
+			t.Errorf("first call: got the callers %s, want [1]", got)
 		}
 		ask(t.Context(), 2, 2, 1, 9, 3)
 		for _, want := range []string{"[2 2]", "[1]", "[9]", "[3]"} {
 			through <- struct{}{}
 			if got := <-calls; got != want {
-				t.Fatalf("a call for %s, want %s", got, want)
+				t.Fatalf("next call: got the callers %s, want %s", got, want)
 			}
 		}
 		through <- struct{}{}
@@ -212,13 +213,13 @@ func TestPatience(t *testing.T) {
 		for i := range 3 {
 			ask(t.Context(), i)
 			if got := <-calls; got != fmt.Sprintf("[%d]", i) {
-				t.Errorf("call %d is for %s, want one caller", i, got)
+				t.Errorf("call %d: got the callers %s, want one caller", i, got)
 			}
 		}
 		time.Sleep(g.Patience) // on the fake clock
 		synctest.Wait()
 		if len(g.keys) > 0 {
-			t.Errorf("got senders %v, want none", g.keys)
+			t.Errorf("senders of the group: got %v, want none", g.keys)
 		}
 		soon, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -228,7 +229,7 @@ func TestPatience(t *testing.T) {
 			check.OK(t, <-results)
 		}
 		if err := g.Wait(t.Context()); err != nil || g.Len() != 0 {
-			t.Errorf("wait: %v with %d callers left, want none", err, g.Len())
+			t.Errorf("Wait: got error %v with %d callers left, want none", err, g.Len())
 		}
 	})
 }
@@ -269,14 +270,14 @@ func TestMaxWait(t *testing.T) {
 		synctest.Wait()
 		through <- struct{}{}
 		if got := <-calls; got != "[3]" {
-			t.Errorf("the second call is for %s, want the waiting callers", got)
+			t.Errorf("second call: got the callers %s, want the waiting caller [3]", got)
 		}
 		through <- struct{}{}
 		if one, two := <-results, <-results; errors.Is(one, ErrLate) == errors.Is(two, ErrLate) {
-			t.Errorf("the first two callers got %v and %v, want one ErrLate", one, two)
+			t.Errorf("first two callers: got errors %v and %v, want one ErrLate", one, two)
 		}
 		if err := <-soon; err != nil || g.Len() != 0 {
-			t.Errorf("the last caller got %v with %d callers left, want none", err, g.Len())
+			t.Errorf("last caller: got error %v with %d callers left, want none", err, g.Len())
 		}
 	})
 }

@@ -29,7 +29,7 @@ type made[A any] struct {
 	err   error
 }
 
-var errPanicked = errors.New("coalesce: Make panicked")
+var errPanicked = errors.New("coalesce: Make panicked, so there is no value")
 
 // Get returns a value that is at most Age old, the error of Make, or the context's error.
 // All callers that waited share an error of Make. The next caller tries again.

@@ -27,7 +27,7 @@ func TestFreshIsMadeOnce(t *testing.T) {
 			for range 50 {
 				all.Go(func() {
 					if got, err := f.Get(t.Context()); got != want || err != nil {
-						t.Errorf("got %d, %v, want %d", got, err, want)
+						t.Errorf("shared value: got %d, error %v, want %d", got, err, want)
 					}
 				})
 			}
@@ -65,7 +65,7 @@ func TestFreshError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if got, err := f.Get(ctx); got != 1 || err != nil {
-		t.Errorf("after an error: got %d, %v, want 1", got, err)
+		t.Errorf("shared value after an error: got %d, error %v, want 1", got, err)
 	}
 	f.Forget()
 	f.Make = func(context.Context) (int, error) { panic("oh") }
@@ -75,6 +75,6 @@ func TestFreshError(t *testing.T) {
 	}()
 	f.Make = func(context.Context) (int, error) { return 2, nil }
 	if got, err := f.Get(t.Context()); got != 2 || err != nil {
-		t.Errorf("after a panic: got %d, %v, want 2", got, err)
+		t.Errorf("shared value after a panic: got %d, error %v, want 2", got, err)
 	}
 }

@@ -20,16 +20,16 @@ func TestSelf(t *testing.T) {
 		ctx, giveUp := context.WithCancel(t.Context())
 		asking(t, g, first)(ctx, 1)
 		if got := <-calls; got != "[1]" {
-			t.Errorf("the first call is for %s, want [1]", got)
+			t.Errorf("first call: got the callers %s, want [1]", got)
 		}
 		asking(t, g, second)(t.Context(), 2, 3)
 		giveUp()
 		through <- struct{}{}
 		if err := <-first; err != nil {
-			t.Errorf("the caller that made the call got %v, want its answer", err)
+			t.Errorf("caller that made the call: got error %v, want its answer", err)
 		}
 		if got := <-calls; got != "[2 3]" {
-			t.Errorf("the second call is for %s, want the waiting callers", got)
+			t.Errorf("second call: got the callers %s, want the waiting callers [2 3]", got)
 		}
 		through <- struct{}{}
 		for range 2 {
@@ -43,7 +43,7 @@ func TestSelf(t *testing.T) {
 		check.Is(t, <-third, context.Canceled)
 		through <- struct{}{}
 		if err := g.Wait(t.Context()); err != nil || g.Len() != 0 {
-			t.Errorf("wait: %v with %d callers left, want none", err, g.Len())
+			t.Errorf("Wait: got error %v with %d callers left, want none", err, g.Len())
 		}
 	})
 }
@@ -75,7 +75,7 @@ func TestLeaderTakesCallersAlong(t *testing.T) {
 	alone.Wait()
 	check.OK(t, g.Wait(t.Context()))
 	if len(calls) > 4 {
-		t.Errorf("got calls of %v callers, want at most 4 calls", calls)
+		t.Errorf("calls of the leaders: got one for each of the callers %v, want at most 4 calls", calls)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestLeadersWithoutBatchesDoNotWait(t *testing.T) {
 	g := New(Config[int, int]{InFlight: 2, Self: true})
 	for q := range 2 {
 		if _, leads := g.join("k", &Caller[int, int]{Ctx: t.Context(), Since: time.Now(), Q: q}); !leads {
-			t.Errorf("caller %d waits for a leader", q)
+			t.Errorf("caller %d: it waits for a leader, want it to lead", q)
 		}
 	}
 }

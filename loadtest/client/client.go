@@ -172,10 +172,10 @@ func (c *Client) local(location string) (string, error) {
 	}
 	to, err := base.Parse(location)
 	if err != nil || location == "" {
-		return "", fmt.Errorf("follow Location %q: it is invalid", location)
+		return "", fmt.Errorf("follow Location %q: it is not a valid URL", location)
 	}
 	if to.Host != base.Host || to.Scheme != base.Scheme {
-		return "", fmt.Errorf("follow Location %q: it is on another host", location)
+		return "", fmt.Errorf("follow Location %q: it names another host", location)
 	}
 	return strings.TrimPrefix(to.String(), c.base), nil
 }

@@ -51,7 +51,7 @@ func TestLocationOnAnotherHostIsRejected(t *testing.T) {
 	} {
 		got, err := c.local(location)
 		if got != want || (err == nil) != (want != "") {
-			t.Errorf("Location %q: got %q, %v, want %q", location, got, err, want)
+			t.Errorf("Location %q: got %q, error %v, want %q", location, got, err, want)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // ErrSKUInUse means that the sale already has orders. A load test cannot judge such a sale,
 // because it has no records of the clients of those orders.
-var ErrSKUInUse = errors.New("loadtest: the SKU has orders already")
+var ErrSKUInUse = errors.New("loadtest: the SKU has orders already, which would falsify the verdict")
 
 // Operator opens and reads a sale with an admin's token.
 type Operator struct {
@@ -216,7 +216,7 @@ func (o *Operator) Rows(ctx context.Context) ([]judge.Row, error) {
 		}
 		// A server with a faulty cursor must not keep the run in an endless loop.
 		if p.Next == cursor || len(p.Orders) == 0 {
-			return nil, fmt.Errorf("loadtest: the list of orders does not advance past cursor %q", cursor)
+			return nil, fmt.Errorf("loadtest: list the orders: the next page repeats the cursor %q or is empty", cursor)
 		}
 		cursor = p.Next
 	}

@@ -109,11 +109,11 @@ func TestCrowdOrdersPaysAndCancels(t *testing.T) {
 		}
 		counted := int(got.Orders.Load() + got.SoldOut.Load() + got.Refused.Load() + got.Failed.Load())
 		if got.Orders.Load() != 40 || got.SoldOut.Load() == 0 || int(got.Refused.Load()) > third || counted != visits || second == 0 || s.early {
-			t.Errorf("got %v in %d visits, %d second visits, early orders %t; want 40 orders, some sold out, at most %d refused, an answer per visit, second visits, no early order",
+			t.Errorf("crowd: got %v in %d visits, %d second visits, early orders %t, want 40 orders, some sold out, at most %d refused, an answer per visit, second visits, no early order",
 				got, visits, second, s.early, third)
 		}
 		if len(s.paid) < 10 || len(s.cancelled) == 0 || len(s.paid)+len(s.cancelled) > 40 {
-			t.Errorf("got %d paid and %d cancelled orders, want at least 10 and 1, at most 40 together", len(s.paid), len(s.cancelled))
+			t.Errorf("orders of the crowd: got %d paid and %d cancelled, want at least 10 and 1, at most 40 together", len(s.paid), len(s.cancelled))
 		}
 	})
 }
@@ -143,7 +143,7 @@ func TestCrowdEndsWithSaleOrContext(t *testing.T) {
 			began := time.Now()
 			got, err := Run(ctx, c)
 			if took := time.Since(began); err != nil || got.Orders.Load() == 0 || took > 20*time.Second {
-				t.Errorf("after the end of the %s: got %v, %v after %v, want orders and an end within 20s", end, err, got, took)
+				t.Errorf("crowd after the end of the %s: got error %v, %v after %v, want orders and an end within 20s", end, err, got, took)
 			}
 		}
 	})
@@ -170,7 +170,7 @@ func TestRunReturnsError(t *testing.T) {
 		c := sound
 		tc.change(&c)
 		if _, err := Run(t.Context(), c); !strings.HasPrefix(fmt.Sprint(err), tc.want) {
-			t.Errorf("got error %v, want prefix %s", err, tc.want)
+			t.Errorf("Run with an error: got %v, want prefix %s", err, tc.want)
 		}
 	}
 }

@@ -217,7 +217,7 @@ func TestHistoryCheck(t *testing.T) {
 			v := Judge(m.Evidence)
 			broken := slices.ContainsFunc(v.Violations, func(v Violation) bool { return v.Name == History })
 			if broken == tc.explained || v.Undecided {
-				t.Errorf("got %+v, want a history that is explained: %v", v, tc.explained)
+				t.Errorf("check of the history: got %+v, want a history that is explained: %v", v, tc.explained)
 			}
 			if tc.explained {
 				return

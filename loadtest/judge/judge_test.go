@@ -13,20 +13,20 @@ import (
 func TestJudgePassesHonestSale(t *testing.T) {
 	v := Judge(day().end())
 	if v.ExitCode() != ExitPass {
-		t.Fatalf("got %+v, want a pass", v)
+		t.Fatalf("verdict on an honest sale: got %+v, want a pass", v)
 	}
 	if v.Pending != 8 || v.Paid != 2 || v.Cancelled != 1 || v.Durable != 6 {
-		t.Errorf("counts: got %+v, want pending 8, paid 2, cancelled 1, durable 6", v.Counts)
+		t.Errorf("counts of the verdict: got %+v, want pending 8, paid 2, cancelled 1, durable 6", v.Counts)
 	}
 }
 
 func TestJudgePassesHonestSaleOnPayment(t *testing.T) {
 	v := Judge(payday().end())
 	if v.ExitCode() != ExitPass {
-		t.Fatalf("got %+v, want a pass", v)
+		t.Fatalf("verdict on an honest sale on payment: got %+v, want a pass", v)
 	}
 	if v.Pending != 0 || v.Paid != 6 || v.Cancelled != 2 || v.Durable != 7 {
-		t.Errorf("counts: got %+v, want pending 0, paid 6, cancelled 2, durable 7", v.Counts)
+		t.Errorf("counts of the verdict: got %+v, want pending 0, paid 6, cancelled 2, durable 7", v.Counts)
 	}
 }
 
@@ -119,10 +119,10 @@ func TestJudgeNamesEachViolation(t *testing.T) {
 			}
 			got := v.Violations[i]
 			if tc.want != WrongAnswer && got.Count != tc.count || got.Detail == "" {
-				t.Errorf("got %+v, want a count of %d and a detail", got, tc.count)
+				t.Errorf("violation: got %+v, want a count of %d and a detail", got, tc.count)
 			}
 			if tc.want == WrongAnswer && !strings.Contains(got.Detail, "×") {
-				t.Errorf("got %+v, want a detail with a count per kind", got)
+				t.Errorf("violation: got %+v, want a detail with a count per kind", got)
 			}
 		})
 	}
@@ -182,7 +182,7 @@ func TestJudgeAllows(t *testing.T) {
 			h := day()
 			play(h)
 			if v := Judge(h.end()); v.ExitCode() != ExitPass {
-				t.Errorf("got %+v, want a pass", v)
+				t.Errorf("verdict: got %+v, want a pass", v)
 			}
 		})
 	}
@@ -211,11 +211,12 @@ func TestJudgeReportsGaps(t *testing.T) {
 			tc.change(&e)
 			v := Judge(e)
 			if v.ExitCode() != ExitUnjudged || !strings.Contains(fmt.Sprint(v.Gaps), tc.want) {
-				t.Errorf("got exit code %d with gaps %v and violations %+v, want %d with a gap %q", v.ExitCode(), v.Gaps, v.Violations, ExitUnjudged, tc.want)
+				t.Errorf("verdict on incomplete evidence: got exit code %d with gaps %v and violations %+v, want %d with a gap %q",
+					v.ExitCode(), v.Gaps, v.Violations, ExitUnjudged, tc.want)
 			}
 			for _, gap := range v.NotJudged() {
 				if gap.Do == "" || !strings.HasSuffix(gap.Advice(), gap.Do) {
-					t.Errorf("gap %q: got no advice, want what to do", gap.Advice())
+					t.Errorf("gap %q: got no advice, want what the operator can do", gap.Advice())
 				}
 			}
 		})
@@ -240,7 +241,7 @@ func TestJudgeCountsPromisesWithoutRows(t *testing.T) {
 			e.Total = 9
 			tc.bend(&e, find(e.Requests, func(r Request) bool { return r.Buyer == "eve" }).Order)
 			if v := Judge(e); v.Oversold != tc.want {
-				t.Errorf("%d units oversold, want %d: %+v", v.Oversold, tc.want, v.Violations)
+				t.Errorf("units oversold: got %d, want %d: %+v", v.Oversold, tc.want, v.Violations)
 			}
 		})
 	}
@@ -276,7 +277,7 @@ func TestJudgeAcceptsEveryHonestSale(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := play(t)
 		if v := Judge(h.end()); len(v.Violations)+len(v.Gaps) > 0 {
-			t.Fatalf("got %+v, want no violations and no gaps", v)
+			t.Fatalf("verdict: got %+v, want no violations and no gaps", v)
 		}
 	})
 }
@@ -294,7 +295,7 @@ func TestJudgeCountsEachChangeExactly(t *testing.T) {
 			announced = announced || o.Announced != nil && slices.Contains(o.IDs, r.ID)
 		}
 		if !announced {
-			t.Fatalf("row %s: got no announcement, want one after the retries of end", r.ID)
+			t.Fatalf("row %s: got no announcement, want one after the retries of the last requests", r.ID)
 		}
 		var got, want int
 		switch rapid.SampledFrom([]string{Lost, Unannounced, Duplicates, Drift, Undersold}).Draw(t, "change") {
@@ -318,7 +319,7 @@ func TestJudgeCountsEachChangeExactly(t *testing.T) {
 			got, want = Judge(e).Undersold, n
 		}
 		if got != want {
-			t.Fatalf("got %d, want %d", got, want)
+			t.Fatalf("changes that the judge counts: got %d, want %d", got, want)
 		}
 	})
 }

@@ -78,7 +78,7 @@ func TestJudgePayments(t *testing.T) {
 			v := Judge(e)
 			i := slices.IndexFunc(v.Violations, func(v Violation) bool { return v.Name == tc.want })
 			if i < 0 || v.Violations[i].Count != tc.count {
-				t.Errorf("got %+v, want %s with a count of %d", v.Violations, tc.want, tc.count)
+				t.Errorf("violations: got %+v, want %s with a count of %d", v.Violations, tc.want, tc.count)
 			}
 		})
 	}
@@ -96,7 +96,7 @@ func TestJudgePayments(t *testing.T) {
 			e := payday().end()
 			tc.change(&e)
 			if v := Judge(e); !strings.Contains(fmt.Sprint(v.Unexercised), tc.want) {
-				t.Errorf("unexercised: got %v, want %s", v.Unexercised, tc.want)
+				t.Errorf("checks that were not exercised: got %v, want %s", v.Unexercised, tc.want)
 			}
 		})
 	}
@@ -115,7 +115,7 @@ func TestJudgePayments(t *testing.T) {
 			e := payday().end()
 			change(&e)
 			if v := Judge(e); len(v.Violations)+len(v.Gaps) > 0 {
-				t.Errorf("got %+v, want no violations and no gaps", v)
+				t.Errorf("verdict: got %+v, want no violations and no gaps", v)
 			}
 		})
 	}

@@ -101,7 +101,7 @@ func TestJudgeUnderFaults(t *testing.T) {
 			}
 			found := Judge(e).Violations
 			if c.want == "" && len(found) > 0 || c.want != "" && !slices.ContainsFunc(found, func(v Violation) bool { return v.Name == c.want }) {
-				t.Errorf("got %+v, want %q", found, c.want)
+				t.Errorf("violations under faults: got %+v, want %q", found, c.want)
 			}
 		})
 	}

@@ -28,11 +28,11 @@ func TestJudgeAcceptsVisitors(t *testing.T) {
 		}
 		e.Search = time.Nanosecond // this case needs no history
 		if v := Judge(e); v.Unannounced != orders || v.VisitorOrders != 0 {
-			t.Fatalf("without Visitors: got %+v, want %d unannounced rows", v, orders)
+			t.Fatalf("verdict without Visitors: got %+v, want %d unannounced rows", v, orders)
 		}
 		e.Visitors, e.Search = true, 100*time.Millisecond
 		if v := Judge(e); len(v.Violations)+len(v.Gaps) > 0 || v.VisitorOrders != orders || v.VisitorUnits != units {
-			t.Fatalf("with Visitors: got %+v, want %d orders and %d units of visitors", v, orders, units)
+			t.Fatalf("verdict with Visitors: got %+v, want %d orders and %d units of visitors", v, orders, units)
 		}
 	})
 }
@@ -56,7 +56,7 @@ func TestJudgeNamesViolationsAmongVisitors(t *testing.T) {
 		e.Visitors, e.Rows = true, append(e.Rows, tc.row)
 		v := Judge(e)
 		if !slices.ContainsFunc(v.Violations, func(v Violation) bool { return v.Name == tc.want }) {
-			t.Errorf("%s: got %+v, want %s", name, v.Violations, tc.want)
+			t.Errorf("sale with visitors, %s: got violations %+v, want %s", name, v.Violations, tc.want)
 		}
 	}
 }
@@ -74,11 +74,11 @@ func TestJudgeAllowsVisitorsAfterFreshBuyers(t *testing.T) {
 	guest.Status = Cancelled
 	e.Audit.Available, e.Audit.Sold, e.Audit.Pending = 1, e.Audit.Sold-1, e.Audit.Pending-1
 	if v := Judge(e); v.ExitCode() != ExitPass {
-		t.Errorf("after a visitor cancelled: got %+v, want a pass", v)
+		t.Errorf("verdict after a visitor cancelled: got %+v, want a pass", v)
 	}
 	guest.Status, e.Total, e.Audit.Drift, e.Unsettled = Pending, 12, -1, "not at rest within 30s"
 	v := Judge(e)
 	if v.ExitCode() != ExitUnjudged || len(v.Gaps) != 1 || !strings.HasPrefix(v.Gaps[0].String(), "undersold, drift, unsettled: visitors keep") {
-		t.Errorf("while a visitor orders: got %+v, want one gap", v)
+		t.Errorf("verdict while a visitor orders: got %+v, want one gap", v)
 	}
 }

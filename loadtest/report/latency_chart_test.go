@@ -23,7 +23,7 @@ func TestLatencyChartHasGaps(t *testing.T) {
 		{"p50", "M0.0 220.0H96.0M192.0 0.0H288.0"}, {"p95", "M0.0 110.0H96.0M192.0 0.0H288.0"}, {"p99", "M0.0 110.0H96.0M192.0 0.0H288.0"},
 	}
 	if !slices.Equal(c.Lines, want) {
-		t.Errorf("lines: got %v, want %v", c.Lines, want)
+		t.Errorf("lines of the latency chart: got %v, want %v", c.Lines, want)
 	}
 	if want := []tick{{220, "1ms"}, {110, "10ms"}, {0, "100ms"}}; !slices.Equal(c.YTicks, want) {
 		t.Errorf("ticks: got %v, want %v", c.YTicks, want)

@@ -53,7 +53,7 @@ func TestGolden(t *testing.T) {
 			var page bytes.Buffer
 			check.Must(t, rep.WriteHTML(&page))
 			if doubted := bytes.Contains(page.Bytes(), []byte("<b>do not trust the latencies</b>")); doubted != (name == "late") {
-				t.Errorf("page warns about the latencies: got %t, want %t", doubted, name == "late")
+				t.Errorf("page of the report: got a warning about the latencies: %t, want %t", doubted, name == "late")
 			}
 			for kind, write := range map[string]func(io.Writer) error{"txt": rep.WriteText, "json": rep.WriteJSON} {
 				var got bytes.Buffer
@@ -65,7 +65,7 @@ func TestGolden(t *testing.T) {
 				want, err := os.ReadFile(path)
 				check.Must(t, err)
 				if !bytes.Equal(got.Bytes(), want) {
-					t.Errorf("%s: got\n%s\nwant\n%s", path, &got, want)
+					t.Errorf("golden file %s: got\n%s\nwant\n%s", path, &got, want)
 				}
 			}
 		})
@@ -104,6 +104,6 @@ func TestSaveWritesHistory(t *testing.T) {
 	check.Must(t, dayReport(func(e *judge.Evidence) { e.Audit.Available = 2 }).Save(dir))
 	page, err := os.ReadFile(filepath.Join(dir, "history.html"))
 	if err != nil || !bytes.Contains(page, []byte("on sale")) {
-		t.Errorf("history.html: got %d bytes, %v, want a page that contains \"on sale\"", len(page), err)
+		t.Errorf("history.html: got %d bytes, error %v, want a page that contains \"on sale\"", len(page), err)
 	}
 }

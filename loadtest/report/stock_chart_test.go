@@ -30,23 +30,23 @@ func TestStockChartHasSteps(t *testing.T) {
 		t.Errorf("line: got %s, want %s", c.Line, want)
 	}
 	if c.Area != c.Line+"V160.0H0Z" || c.Below {
-		t.Errorf("got area %s, below %t, want the line down to 160, false", c.Area, c.Below)
+		t.Errorf("stock chart: got area %s, below %t, want the line down to 160, false", c.Area, c.Below)
 	}
 	if !strings.Contains(c.Caption, "Sold out for the first time after 5.00s") {
-		t.Errorf("got caption %q, want the time of the sell-out", c.Caption)
+		t.Errorf("stock chart: got caption %q, want the time of the sell-out", c.Caption)
 	}
 }
 
 func TestStockChartBelowZero(t *testing.T) {
 	_, c := stockChartOf(at(time.Second, 0), at(2*time.Second, -20))
 	if !c.Below || c.Zero <= 0 || c.Zero >= stockHeight || !strings.Contains(c.Caption, "-20") {
-		t.Errorf("got below %t, zero at %v, caption %q, want true, inside the chart, -20", c.Below, c.Zero, c.Caption)
+		t.Errorf("stock chart below zero: got below %t, zero at %v, caption %q, want true, inside the chart, -20", c.Below, c.Zero, c.Caption)
 	}
 }
 
 func TestStockChartNotSoldOut(t *testing.T) {
 	if _, c := stockChartOf(at(time.Second, 40), at(2*time.Second, 60)); !strings.Contains(c.Caption, "at least 40 of 100 units were left") {
-		t.Errorf("got caption %q, want at least 40 of 100 units", c.Caption)
+		t.Errorf("stock chart: got caption %q, want at least 40 of 100 units", c.Caption)
 	}
 	if _, c := stockChartOf(); c.Line != "" {
 		t.Errorf("chart without points: got line %s, want none", c.Line)
@@ -58,12 +58,12 @@ func TestNiceTop(t *testing.T) {
 		v := rapid.Float64Range(0.001, 1e6).Draw(t, "v")
 		top, step := niceTop(v)
 		if n := top / step; top < v || n < 0.99 || n > 6.01 {
-			t.Fatalf("niceTop(%v) = %v by %v", v, top, step)
+			t.Fatalf("niceTop(%v): got %v in steps of %v, want a top above the value in 1 to 6 steps", v, top, step)
 		}
 	})
 	for v, want := range map[float64]string{1500: "1.5k", 20: "20", 0.25: "0.25"} {
 		if got := Compact(v); got != want {
-			t.Errorf("Compact(%v) = %q, want %q", v, got, want)
+			t.Errorf("Compact(%v): got %q, want %q", v, got, want)
 		}
 	}
 }

@@ -29,13 +29,13 @@ func TestQuantilesAreByNearestRank(t *testing.T) {
 		all = append(all, time.Duration(i))
 	}
 	if got, want := QuantilesOf(all), (Quantiles{100, 50, 90, 95, 99, 100}); got != want {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("quantiles of 1 to 100: got %v, want %v", got, want)
 	}
 	if got, want := QuantilesOf(all[:1]), (Quantiles{1, 100, 100, 100, 100, 100}); got != want {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("quantiles of one value: got %v, want %v", got, want)
 	}
 	if got := QuantilesOf(nil); got != (Quantiles{}) {
-		t.Errorf("got %v, want zero", got)
+		t.Errorf("quantiles of no values: got %v, want zero", got)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestText(t *testing.T) {
 	var got strings.Builder
 	const want = "head 1\na     bcd  e\nlong  2    f\ntail\nx  y\n"
 	if err := text.Write(&got); err != nil || got.String() != want {
-		t.Errorf("got %q, %v, want %q", got.String(), err, want)
+		t.Errorf("text with columns: got %q, error %v, want %q", got.String(), err, want)
 	}
 }
 
@@ -58,9 +58,9 @@ func TestSaveReturnsWriteError(t *testing.T) {
 	write := func(w io.Writer) error { return JSON(w, "<b>") }
 	check.Must(t, Save(dir, map[string]func(io.Writer) error{"a.json": write}))
 	if got, err := os.ReadFile(filepath.Join(dir, "a.json")); err != nil || string(got) != "\"<b>\"\n" {
-		t.Errorf("a.json: got %q, %v, want %q", got, err, "\"<b>\"\n")
+		t.Errorf("a.json: got %q, error %v, want %q", got, err, "\"<b>\"\n")
 	}
 	if err := Save(dir, map[string]func(io.Writer) error{"b": func(io.Writer) error { return broken }}); !errors.Is(err, broken) {
-		t.Errorf("got %v, want %v", err, broken)
+		t.Errorf("Save with a failing writer: got error %v, want %v", err, broken)
 	}
 }

@@ -93,7 +93,7 @@ func awaitCluster(ctx context.Context, node *Redis, n int) error {
 	return await(ctx, "wait for "+node.Addr()+" to see a complete cluster", func() error {
 		info, err := node.do(ctx, "CLUSTER", "INFO").Text()
 		if err == nil && !(strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", n))) {
-			err = fmt.Errorf("the node reports %s", info)
+			err = fmt.Errorf("the node reports %s, want cluster_state:ok and all nodes", info)
 		}
 		return err
 	})

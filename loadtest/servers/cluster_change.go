@@ -72,7 +72,7 @@ func (c *RedisCluster) awaitSlots(ctx context.Context, gone *Redis, what string,
 				}
 			}
 			if err == nil && !right(all) {
-				err = fmt.Errorf("the node reports %v", all)
+				err = fmt.Errorf("the node reports the slots %v, want the moved slot at the other master", all)
 			}
 			return err
 		}); err != nil {

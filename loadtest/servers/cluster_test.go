@@ -33,7 +33,7 @@ func TestRedisClusterMovesASlot(t *testing.T) {
 	single := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{to.Addr()}, MaxRedirects: -1, MaxRetries: -1})
 	defer single.Close()
 	if err := single.MGet(ctx, "{a}1", "{a}2").Err(); !redis.HasErrorPrefix(err, "TRYAGAIN") {
-		t.Errorf("MGET of a half-moved slot: got %v, want TRYAGAIN", err)
+		t.Errorf("MGET of a half-moved slot: got error %v, want TRYAGAIN", err)
 	}
 	need(t, move.Move(ctx, "{a}2"))
 	need(t, move.End(ctx))

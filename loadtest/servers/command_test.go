@@ -38,11 +38,11 @@ func TestStartCommand(t *testing.T) {
 	need(t, err)
 	defer func() { need(t, p.Close()) }()
 	if p.Pid() == 0 || !strings.Contains(p.LogTail(), p.Addr()) {
-		t.Errorf("got pid %d, address %s, log %q, want a pid and the address in the log", p.Pid(), p.Addr(), p.LogTail())
+		t.Errorf("started command: got pid %d, address %s, log %q, want a pid and the address in the log", p.Pid(), p.Addr(), p.LogTail())
 	}
 	p.Kill()
 	if err := dial(t.Context(), p.Addr()); err == nil {
-		t.Error("after Kill: got a connection, want an error")
+		t.Error("dial after Kill: got a connection, want an error")
 	}
 	need(t, p.Restart(t.Context()))
 	need(t, dial(t.Context(), p.Addr()))

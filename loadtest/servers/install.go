@@ -11,7 +11,7 @@ import (
 
 // ErrNotInstalled means that a server program is not installed on this machine. The
 // error that wraps it names the program and the package to install.
-var ErrNotInstalled = errors.New("servers: not installed")
+var ErrNotInstalled = errors.New("servers: the program is not installed")
 
 // searchPath returns the folders of $PATH, followed by folders in which distributions
 // install servers. The PATH of an ordinary user rarely contains the sbin folders.
@@ -39,6 +39,6 @@ func find(folders []string, install string, programs ...string) (string, error) 
 			}
 		}
 	}
-	return "", fmt.Errorf("%w: no %s in %s; try: %s", ErrNotInstalled,
+	return "", fmt.Errorf("%w: found no %s in %s: install it with %s", ErrNotInstalled,
 		strings.Join(programs, " or "), strings.Join(folders, string(filepath.ListSeparator)), install)
 }

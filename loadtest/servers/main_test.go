@@ -30,7 +30,7 @@ func need(t *testing.T, err error) {
 	case errors.Is(err, ErrNotInstalled) && os.Getenv("FLASHSALE_TEST_REAL") != "require":
 		t.Skip(err)
 	default:
-		t.Fatal(err)
+		t.Fatalf("start a server: got error %v, want none", err)
 	}
 }
 

@@ -38,7 +38,7 @@ func TestMiniRedisExpiresKeys(t *testing.T) {
 		}{{time.Second, true, true}, {2 * time.Second, false, true}, {time.Hour, false, false}} {
 			time.Sleep(c.after)
 			if short, long := m.Server.Exists("short"), m.Server.Exists("long"); short != c.short || long != c.long {
-				t.Errorf("after %v more: got short %v, long %v, want %v, %v", c.after, short, long, c.short, c.long)
+				t.Errorf("keys of miniredis after %v more: got short %v, long %v, want %v, %v", c.after, short, long, c.short, c.long)
 			}
 		}
 	})
@@ -55,12 +55,12 @@ func TestMiniRedisRestart(t *testing.T) {
 	}
 	need(t, m.Restart(t.Context()))
 	if v := c.Get(t.Context(), "k").Val(); v != "v" {
-		t.Errorf("after a restart: got %q, want v", v)
+		t.Errorf("key after a restart of miniredis: got %q, want v", v)
 	}
 
 	need(t, m.Close())
 	if err := m.Restart(t.Context()); !errors.Is(err, ErrClosed) {
-		t.Errorf("restart after Close: got %v, want ErrClosed", err)
+		t.Errorf("restart after Close: got error %v, want ErrClosed", err)
 	}
 }
 

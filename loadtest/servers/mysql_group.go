@@ -75,7 +75,7 @@ func (m *MySQL) JoinGroup(ctx context.Context, seed string) error {
 	return await(ctx, "wait for "+m.Addr()+" to be online in its group", func() error {
 		online, err := m.number(ctx, "SELECT COUNT(*) FROM performance_schema.replication_group_members WHERE member_id = @@server_uuid AND member_state = 'ONLINE'")
 		if err == nil && online != 1 {
-			err = fmt.Errorf("the member is not online; its log ends:\n%s", m.LogTail())
+			err = fmt.Errorf("the member is not online: its log ends:\n%s", m.LogTail())
 		}
 		return err
 	})

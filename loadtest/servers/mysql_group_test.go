@@ -27,11 +27,11 @@ func TestMySQLGroup(t *testing.T) {
 	}
 	need(t, write(members[0], 1))
 	if write(members[1], 2) == nil {
-		t.Error("write to a secondary: got no error")
+		t.Error("write to a secondary: got no error, want one")
 	}
 	members[0].Kill()
 	var next *MySQL
-	check.Eventually(t, "another primary", func() bool {
+	check.Eventually(t, "the group has another primary", func() bool {
 		for _, m := range members[1:] {
 			if m.IsPrimary(t.Context()) {
 				next = m

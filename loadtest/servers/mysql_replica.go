@@ -65,7 +65,7 @@ func (m *MySQL) Transactions(ctx context.Context) (int64, error) {
 func (m *MySQL) exec(ctx context.Context, what string, statements ...string) error {
 	for _, statement := range statements {
 		if err := execSQL(ctx, m.Addr(), statement); err != nil {
-			return fmt.Errorf("servers: %s: %s: %s: %w", m.Addr(), what, statement, err)
+			return fmt.Errorf("servers: %s: %s: execute %s: %w", m.Addr(), what, statement, err)
 		}
 	}
 	return nil
@@ -78,7 +78,7 @@ func (m *MySQL) number(ctx context.Context, query string) (n int64, err error) {
 	}
 	defer func() { _ = db.Close() }()
 	if err := db.QueryRowContext(ctx, query).Scan(&n); err != nil {
-		return 0, fmt.Errorf("servers: query %s: %w", m.Addr(), err)
+		return 0, fmt.Errorf("servers: query the server at %s: %w", m.Addr(), err)
 	}
 	return n, nil
 }

@@ -22,7 +22,7 @@ func TestMySQLReplica(t *testing.T) {
 	need(t, replica.Follow(t.Context(), w.Addr()))
 	caughtUp := func(to, from *MySQL) {
 		t.Helper()
-		check.Eventually(t, "caught up", func() bool {
+		check.Eventually(t, "the replica has caught up", func() bool {
 			has, err := to.Transactions(t.Context())
 			all, err2 := from.Transactions(t.Context())
 			return err == nil && err2 == nil && has == all

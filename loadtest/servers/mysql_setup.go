@@ -60,7 +60,7 @@ func asRoot() []string {
 func isMariaDB(ctx context.Context, path string) (bool, error) {
 	version, err := exec.CommandContext(ctx, path, "--no-defaults", "--version").CombinedOutput()
 	if err != nil {
-		return false, fmt.Errorf("servers: %s --version: %w: %s", path, err, version)
+		return false, fmt.Errorf("servers: run %s --version: %w: %s", path, err, version)
 	}
 	return strings.Contains(string(version), "MariaDB"), nil
 }

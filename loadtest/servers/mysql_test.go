@@ -63,7 +63,7 @@ func TestMySQLDatabases(t *testing.T) {
 	m := startMySQL(t, MySQLOptions{})
 	for _, name := range []string{"", "a`b", "a b", "ä", strings.Repeat("a", 65)} {
 		if _, err := m.NewDatabase(t.Context(), name); err == nil {
-			t.Errorf("NewDatabase(%q): got no error", name)
+			t.Errorf("NewDatabase(%q): got no error, want one", name)
 		}
 	}
 	dsn, err := m.NewDatabase(t.Context(), "shop")
@@ -73,7 +73,7 @@ func TestMySQLDatabases(t *testing.T) {
 	_, err = m.NewDatabase(t.Context(), "shop") // again: empty
 	need(t, err)
 	if _, err := openMySQL(t, dsn).ExecContext(t.Context(), "SELECT * FROM t"); err == nil {
-		t.Error("new database of the same name: got the old table")
+		t.Error("new database of the same name: got the old table, want an empty database")
 	}
 
 	// Durability and the tests depend on these settings. Servers that share a directory for

@@ -79,7 +79,7 @@ func TestServersDieWithAKilledParent(t *testing.T) {
 	}
 	for _, pid := range append(serverPids, orphan) {
 		if ended(pid) {
-			t.Fatalf("process %d: ended before its parent", pid)
+			t.Fatalf("process %d: got its end before that of its parent, want it to live until then", pid)
 		}
 	}
 
@@ -88,7 +88,7 @@ func TestServersDieWithAKilledParent(t *testing.T) {
 		check.Eventually(t, fmt.Sprintf("ended: %d", pid), func() bool { return ended(pid) })
 	}
 	if ended(orphan) {
-		t.Error("child without a death signal: ended with its parent, want it to live")
+		t.Error("child without a death signal: got its end with its parent, want it to live")
 	}
 }
 
@@ -103,7 +103,7 @@ func TestDeathSignalDependsOnThread(t *testing.T) {
 	need(t, err)
 	err = c.Wait()
 	if status := c.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGKILL || ctx.Err() != nil {
-		t.Errorf("child of an ended thread: got %v, context %v, want SIGKILL from the kernel", err, ctx.Err())
+		t.Errorf("child of an ended thread: got error %v, context %v, want SIGKILL from the kernel", err, ctx.Err())
 	}
 
 	sleep, err := exec.LookPath("sleep")
@@ -114,7 +114,7 @@ func TestDeathSignalDependsOnThread(t *testing.T) {
 		onAThreadThatEnds(func() {})
 	}
 	if !kept.running() {
-		t.Error("child of startChild: ended with a thread")
+		t.Error("child of startChild: got its end with a thread, want it to live")
 	}
 	kept.kill()
 }

@@ -28,7 +28,7 @@ func TestPauseStopsAllThreads(t *testing.T) {
 			stat, err := os.ReadFile(thread)
 			need(t, err)
 			if _, state, _ := bytes.Cut(stat, []byte(") ")); state[0] != 'T' {
-				t.Fatalf("%s: got %s, want state T", thread, stat)
+				t.Fatalf("thread %s of the paused server: got %s, want state T", thread, stat)
 			}
 		}
 		if len(threads) < 2 {

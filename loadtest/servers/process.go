@@ -26,7 +26,7 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // ErrClosed means that the server has been closed and its directory removed.
-var ErrClosed = errors.New("servers: closed")
+var ErrClosed = errors.New("servers: the server is closed")
 
 // program describes how to run one kind of server.
 type program struct {
@@ -146,7 +146,7 @@ func (p *Process) signal(verb string, send func(*os.Process) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.child == nil || !p.child.running() {
-		return fmt.Errorf("servers: %s %s: not running", verb, p.name)
+		return fmt.Errorf("servers: %s %s: the server is not running", verb, p.name)
 	}
 	if err := send(p.child.cmd.Process); err != nil {
 		return fmt.Errorf("servers: %s %s: %w", verb, p.name, err)
@@ -176,7 +176,7 @@ func (p *Process) restart(ctx context.Context, empty bool) error {
 	}
 	if empty {
 		if err := os.RemoveAll(p.data); err != nil {
-			return fmt.Errorf("servers: empty %s: %w", p.name, err)
+			return fmt.Errorf("servers: empty the data directory of %s: %w", p.name, err)
 		}
 		if err := p.prepare(ctx); err != nil {
 			return err

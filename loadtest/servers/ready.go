@@ -18,7 +18,7 @@ const (
 )
 
 // errPortTaken means that the server ended because another process has its port.
-var errPortTaken = errors.New("servers: port taken")
+var errPortTaken = errors.New("servers: the port is taken by another process")
 
 // awaitServing waits until the child serves or ends, or ctx is done. An error contains
 // the end of the server's log, which is often the only place with the reason.

@@ -57,7 +57,7 @@ func findRedis(folders []string) (string, error) {
 	if program := os.Getenv(RedisVariable); program != "" && len(folders) == 0 {
 		path, err := exec.LookPath(program)
 		if err != nil {
-			return "", fmt.Errorf("servers: %s: %w", RedisVariable, err)
+			return "", fmt.Errorf("servers: find the Redis of %s: %w", RedisVariable, err)
 		}
 		return path, nil
 	}
@@ -93,7 +93,7 @@ func askRedis(ctx context.Context, p *Process, pid int) (version string, err err
 		return "", err
 	}
 	if actual := info["Server"]["process_id"]; actual != strconv.Itoa(pid) {
-		return "", fmt.Errorf("another process answers on %s: its pid is %s", p.Addr(), actual)
+		return "", fmt.Errorf("the server at %s is another process: its pid is %s", p.Addr(), actual)
 	}
 	if version := info["Server"]["valkey_version"]; version != "" {
 		return "Valkey " + version, nil // its redis_version is the Redis version that it is compatible with

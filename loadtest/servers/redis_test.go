@@ -45,19 +45,19 @@ func killed(r *Redis) func(context.Context) error {
 func TestRedisRestart(t *testing.T) {
 	r := startRedis(t, RedisOptions{AppendFsync: "always"})
 	if !kept(t, r, killed(r)) {
-		t.Error("after Kill and Restart: got no data")
+		t.Error("after Kill and Restart: got no data, want the data of before")
 	}
 	if !kept(t, r, r.Restart) {
-		t.Error("after Restart: got no data")
+		t.Error("after Restart: got no data, want the data of before")
 	}
 	if kept(t, r, r.RestartEmpty) {
-		t.Error("after RestartEmpty: got data")
+		t.Error("after RestartEmpty: got data, want none")
 	}
 
 	// Without an append-only log, a kill loses the data.
 	unlogged := startRedis(t, RedisOptions{ExtraArgs: []string{"--appendonly", "no"}})
 	if kept(t, unlogged, killed(unlogged)) {
-		t.Error("after Kill without a log: got data")
+		t.Error("after Kill without a log: got data, want none")
 	}
 }
 
@@ -69,7 +69,7 @@ func TestRedisPause(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if err := ping(ctx); err == nil {
-		t.Error("PING while paused: got an answer")
+		t.Error("PING while Redis is paused: got an answer, want none")
 	}
 	need(t, r.Resume())
 	need(t, ping(check.Context(t)))
@@ -79,10 +79,10 @@ func TestRedisPause(t *testing.T) {
 	need(t, r.Pause())
 	need(t, r.Close())
 	if err := r.Pause(); err == nil {
-		t.Error("Pause after Close: got no error")
+		t.Error("Pause after Close: got no error, want one")
 	}
 	if err := r.Restart(t.Context()); !errors.Is(err, ErrClosed) {
-		t.Errorf("restart after Close: got %v, want ErrClosed", err)
+		t.Errorf("restart after Close: got error %v, want ErrClosed", err)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestStartErrorContainsLog(t *testing.T) {
 		need(t, err)
 	}
 	if err == nil || !strings.Contains(err.Error(), "no-such-setting") {
-		t.Errorf("got error %v, want the end of the log", err)
+		t.Errorf("start with a bad setting: got error %v, want the end of the log in it", err)
 	}
 	if left := remains(t); len(left) > 0 {
 		t.Errorf("files: got %v, want none", left)
@@ -116,7 +116,7 @@ func TestRestartWaitsForItsPort(t *testing.T) {
 	})
 	select {
 	case err := <-restarted:
-		t.Fatalf("Restart while the port is taken: got %v, want it to wait", err)
+		t.Fatalf("Restart while the port is taken: got error %v, want it to wait", err)
 	default:
 	}
 	need(t, other.Close())
@@ -128,9 +128,9 @@ func TestRestartWaitsForItsPort(t *testing.T) {
 func TestOtherRedisOnPortIsNotReady(t *testing.T) {
 	r := startRedis(t, RedisOptions{})
 	if _, err := askRedis(t.Context(), r.Process, r.Pid()); err != nil {
-		t.Errorf("own process: got %v, want no error", err)
+		t.Errorf("own process: got error %v, want no error", err)
 	}
 	if _, err := askRedis(t.Context(), r.Process, r.Pid()+1); err == nil {
-		t.Error("another process: got no error")
+		t.Error("check for another process: got no error, want one")
 	}
 }

@@ -63,7 +63,7 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 			return err
 		}
 		if len(replicas) != 1 || replicas[0]["flags"] != "slave" || replicas[0]["master-link-status"] != "ok" {
-			return fmt.Errorf("the sentinel reports replicas %v", replicas)
+			return fmt.Errorf("the sentinel reports the replicas %v, want one that is linked to its master", replicas)
 		}
 		return nil
 	})
@@ -116,7 +116,7 @@ func (r *Redis) Replicated(ctx context.Context) error {
 		info, err := replication(ctx, r.Addr())
 		// slave0 is ip=…,port=…,state=online,offset=…,lag=…
 		if at := info["master_repl_offset"]; err == nil && !strings.Contains(info["slave0"], ",offset="+at+",") {
-			err = fmt.Errorf("master at offset %q, replica at %q", at, info["slave0"])
+			err = fmt.Errorf("the master is at offset %q, and the replica at %q", at, info["slave0"])
 		}
 		return err
 	})
@@ -129,7 +129,7 @@ func (r *Redis) Detach(ctx context.Context, replica *Redis) error {
 	}
 	return await(ctx, "wait for the replica to lose its master", func() error {
 		if replicates(ctx, replica.Addr(), "master_link_status", "up") == nil {
-			return errors.New("the replica still follows")
+			return errors.New("the replica still follows its master")
 		}
 		return nil
 	})
@@ -174,7 +174,7 @@ func replication(ctx context.Context, addr string) (map[string]string, error) {
 func replicates(ctx context.Context, addr, field, want string) error {
 	info, err := replication(ctx, addr)
 	if err == nil && info[field] != want {
-		err = fmt.Errorf("%s reports %v, want %s %s", addr, info, field, want)
+		err = fmt.Errorf("the server at %s reports %v, want %s %s", addr, info, field, want)
 	}
 	return err
 }
@@ -193,7 +193,7 @@ func await(ctx context.Context, what string, ask func() error) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %w: %w", what, ctx.Err(), err)
+			return fmt.Errorf("%s: gave up: %w: %w", what, ctx.Err(), err)
 		}
 	}
 }

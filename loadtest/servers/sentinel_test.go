@@ -23,9 +23,9 @@ func TestRedisSentinel(t *testing.T) {
 	need(t, s.Failover(ctx))
 	need(t, await(ctx, "wait for the client to find the new master", func() error { return rdb.Set(ctx, "new", 1, 0).Err() }))
 	if n := rdb.Exists(ctx, "kept").Val(); n != 1 {
-		t.Error("replicated key: got none after the failover")
+		t.Error("replicated key after the failover: got none, want it")
 	}
 	if n := rdb.Exists(ctx, "lost").Val(); n != 0 {
-		t.Error("key written after Detach: got it after the failover")
+		t.Error("key written after Detach: got it after the failover, want it lost")
 	}
 }

@@ -27,7 +27,7 @@ func TestStoresLeaveNothing(t *testing.T) {
 			need(t, err)
 			defer s.Close()
 			if s.Kind != kind {
-				t.Errorf("Kind = %q, want %q", s.Kind, kind)
+				t.Errorf("kind of the stores: got %q, want %q", s.Kind, kind)
 			}
 			t.Log(s.Versions)
 			checkServes(t, s)
@@ -46,7 +46,7 @@ func TestStoresLeaveNothing(t *testing.T) {
 			}
 			for _, pid := range pids {
 				if ended(pid) {
-					t.Fatalf("while running: process %d has ended", pid)
+					t.Fatalf("process %d while the stores run: got its end, want it running", pid)
 				}
 			}
 
@@ -56,7 +56,7 @@ func TestStoresLeaveNothing(t *testing.T) {
 			}
 			for _, pid := range pids {
 				if !ended(pid) {
-					t.Errorf("process %d: running after Close", pid)
+					t.Errorf("process %d after Close: got it running, want its end", pid)
 				}
 			}
 			need(t, s.Close()) // a second Close does nothing
@@ -76,7 +76,7 @@ func checkServes(t *testing.T, s *Stores) {
 	if s.Kind == KindEmbedded {
 		file, found := strings.CutPrefix(s.SQL, "sqlite:")
 		if !found {
-			t.Fatalf("SQL = %q, want sqlite:…", s.SQL)
+			t.Fatalf("embedded stores: got SQL %q, want sqlite:…", s.SQL)
 		}
 		need(t, os.WriteFile(file, nil, 0o600)) // fails without the directory
 		return
@@ -94,11 +94,11 @@ func TestNotInstalledNamesPackages(t *testing.T) {
 		Redis: RedisOptions{SearchPath: nowhere}, MySQL: MySQLOptions{SearchPath: nowhere},
 	})
 	if !errors.Is(err, ErrNotInstalled) {
-		t.Fatalf("got error %v, want ErrNotInstalled", err)
+		t.Fatalf("start without the program: got error %v, want ErrNotInstalled", err)
 	}
 	for _, want := range []string{"apt-get install redis-server", "apt-get install mariadb-server", nowhere[0]} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("error: got no %q in:\n%v", want, err)
+			t.Errorf("error of a missing program: got no %q in:\n%v", want, err)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestCancelledStartLeavesNothing(t *testing.T) {
 			need(t, err)
 		}
 		if err == nil {
-			t.Errorf("%s: got no error under a cancelled context", name)
+			t.Errorf("start of %s under a cancelled context: got no error, want one", name)
 		}
 	}
 	if left := remains(t); len(left) > 0 {

@@ -133,7 +133,7 @@ func (a *assigner) assign(ctx context.Context) error {
 		if time.Since(since) >= c.freeFor && !a.yields(ctx, c.sku) {
 			g.Go(func() error {
 				if err := a.take(ctx, c.sku); err != nil && !errors.Is(err, lease.ErrHeld) && ctx.Err() == nil {
-					a.cfg.Log.Warn("takeover failed", "sku", c.sku, "error", err)
+					a.cfg.Log.Warn("takeover failed: the SKU has no keeper until a node succeeds", "sku", c.sku, "error", err)
 				}
 				return nil
 			})
@@ -250,7 +250,7 @@ func (a *assigner) take(ctx context.Context, sku string) error {
 		return errors.Join(err, lock.Release(context.Background()))
 	}
 	a.keepers.Count.TakenOver.Add(1)
-	a.cfg.Log.Info("keeper started", "sku", sku, "fence", sale.Fence)
+	a.cfg.Log.Info("keeper started on this node", "sku", sku, "fence", sale.Fence)
 	a.pool.add(&slot{Keeper: keeper.New(sale, a.keepers), sku: sku, lock: lock, stopped: make(chan struct{})})
 	return nil
 }
@@ -265,7 +265,7 @@ func (a *assigner) releaseStalled(context.Context) error {
 			ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Keeper.Lease/5)
 			defer cancel()
 			if err := a.cfg.Store.Vacate(ctx, s.sku, s.Fence()); err != nil {
-				a.cfg.Log.Debug("keeper's name not removed", "sku", s.sku, "error", err)
+				a.cfg.Log.Debug("this node's name was not removed from the sale: other nodes wait longer before they take it", "sku", s.sku, "error", err)
 			}
 			a.pool.release(s)
 		})
@@ -280,7 +280,7 @@ func (a *assigner) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := a.cfg.Store.Leave(ctx, a.cfg.Store.Node); err != nil {
-		a.cfg.Log.Debug("heartbeat not removed", "error", err)
+		a.cfg.Log.Debug("this node's heartbeat was not removed: other nodes take over its SKUs a lease later", "error", err)
 	}
 	a.handOver(slices.Collect(maps.Values(a.pool.all())), a.cfg.Keeper.Lease/10)
 }

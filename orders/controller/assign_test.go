@@ -70,7 +70,7 @@ func TestNodeLeavesSKUToLatestKeeper(t *testing.T) {
 		check.Must(t, a.catalog.Refresh(t.Context()))
 		gate.Summary = want.gate
 		if got := a.yields(t.Context(), "S"); got != want.yields {
-			t.Errorf("%s: got yields %v, want %v", what, got, want.yields)
+			t.Errorf("assigner, %s: got that the node yields the SKU: %v, want %v", what, got, want.yields)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func TestPlanHandsOverAndTakes(t *testing.T) {
 	for _, moves := range []int{2, 1} { // the second plan drops only the slot whose sale is over
 		move, candidates := a.plan(sales)
 		if want := []candidate{{sales[0].SKU, 0}, {sales[1].SKU, time.Minute / 20 * 3 / 4}}; len(move) != moves || !slices.Equal(candidates, want) {
-			t.Errorf("got %d SKUs to hand over, want %d; got candidates %v, want %v", len(move), moves, candidates, want)
+			t.Errorf("plan of the node: got %d SKUs to hand over, want %d; got candidates %v, want %v", len(move), moves, candidates, want)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 // the recovery, because a store that is down fails a loop many times a second.
 type Loop struct {
 	name     string
+	stops    string // what does not happen while the loop fails
 	log      *slog.Logger
 	failing  atomic.Bool
 	Failures atomic.Int64 // number of failed turns
@@ -28,7 +29,7 @@ func (l *Loop) Record(ctx context.Context, err error) {
 	default:
 		l.Failures.Add(1)
 		if !l.failing.Swap(true) {
-			l.log.Warn(l.name+" failed", "error", err)
+			l.log.Warn(l.name+" failed", "error", err, "consequence", l.stops)
 		}
 	}
 }
@@ -49,8 +50,17 @@ func (l *Loop) Every(ctx context.Context, d time.Duration, turn func(context.Con
 
 func newLoops(log *slog.Logger) map[string]*Loop {
 	loops := map[string]*Loop{}
-	for _, name := range []string{"assign", "bus", "catalog", "heartbeat", "probe", "recheck", "resync", "sweeper"} {
-		loops[name] = &Loop{name: name, log: log}
+	for name, stops := range map[string]string{
+		"assign":    "this node takes no SKU without a keeper",
+		"bus":       "other nodes and callers are not notified, and find their work or order later",
+		"catalog":   "this node does not see changes of the sales",
+		"heartbeat": "other nodes take over the SKUs of this node after a lease",
+		"probe":     "this node does not notice whether Redis accepts writes",
+		"recheck":   "callers whose notice was lost wait until their timeout",
+		"resync":    "keepers on this node do not find work whose hint was lost",
+		"sweeper":   "overdue orders do not expire, so their units are not sold again",
+	} {
+		loops[name] = &Loop{name: name, stops: stops, log: log}
 	}
 	return loops
 }

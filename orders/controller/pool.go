@@ -191,7 +191,7 @@ func (p *pool) finish(s *slot, left keeper.Work, err error) (fenced bool) {
 	}
 	if err == nil {
 		if s.failures > 0 {
-			p.log.Info("keeper works again", "sku", s.sku)
+			p.log.Info("keeper's passes succeed again", "sku", s.sku)
 		}
 		s.failures = 0
 		if s.todo != 0 {
@@ -203,11 +203,11 @@ func (p *pool) finish(s *slot, left keeper.Work, err error) (fenced bool) {
 	p.count.Failed.Add(1)
 	if errors.Is(err, orders.ErrFenced) {
 		p.count.Fenced.Add(1)
-		p.log.Warn("another keeper has taken over", "sku", s.sku, "fence", s.Fence(), "error", err)
+		p.log.Warn("keeper stopped: another keeper has taken over the SKU", "sku", s.sku, "fence", s.Fence(), "error", err)
 		return true
 	}
 	if s.failures == 1 { // later failures are not logged
-		p.log.Warn("keeper's pass failed, will be retried", "sku", s.sku, "error", err)
+		p.log.Warn("keeper's pass failed and will be retried: orders of the SKU stay queued until then", "sku", s.sku, "error", err)
 	}
 	pause := min(firstRetry<<min(s.failures-1, 8), lastRetry)
 	time.AfterFunc(pause/2+rand.N(pause), func() { p.wake(s.sku, keeper.Drain) })
@@ -255,7 +255,7 @@ func (p *pool) add(s *slot) {
 	context.AfterFunc(ctx, func() {
 		if cause := context.Cause(ctx); errors.Is(cause, lease.ErrLost) {
 			p.count.Lost.Add(1)
-			p.log.Warn("lock lost", "sku", s.sku, "cause", cause)
+			p.log.Warn("lock of the SKU lost: its keeper on this node stops", "sku", s.sku, "cause", cause)
 		}
 		p.drop(s, 0, 0)
 	})
@@ -299,7 +299,7 @@ func (p *pool) release(s *slot) {
 		return // there is no lock to release, and Redis may be down
 	}
 	if err := s.lock.Release(context.Background()); err != nil { // Release has its own timeout
-		p.log.Debug("lock not released", "sku", s.sku, "error", err)
+		p.log.Debug("lock of the SKU not released: another node can take it after a lease", "sku", s.sku, "error", err)
 	}
 }
 

@@ -22,16 +22,16 @@ func TestShouldKeepMovesFewSKUs(t *testing.T) {
 		before, after := ShouldKeep(two, sku), ShouldKeep(three, sku)
 		count[after]++
 		if after != before && after != "c" {
-			t.Fatalf("%s moved from %s to %s, want %s or c", sku, before, after, before)
+			t.Fatalf("SKU %s: got it moved from %s to %s, want %s or c", sku, before, after, before)
 		}
 	}
 	for _, node := range three {
 		if count[node] < 900 || count[node] > 1100 {
-			t.Errorf("got %d of 3000 SKUs for %s, want about 1000", count[node], node)
+			t.Errorf("SKUs of a node: got %d of 3000 for %s, want about 1000", count[node], node)
 		}
 	}
 	if got := ShouldKeep(nil, "x"); got != "" {
-		t.Errorf("got node %q without live nodes, want none", got)
+		t.Errorf("keeper without live nodes: got node %q, want none", got)
 	}
 }
 
@@ -51,11 +51,11 @@ func TestDroppedSlotIsNotServed(t *testing.T) {
 	cancel()
 	p.work(stopped, stopped)
 	if s.running {
-		t.Error("a stopped worker took the slot")
+		t.Error("stopped worker: it took the slot, want it to take none")
 	}
 	p.drop(s, 0, 0)
 	if p.start(p.next()) {
-		t.Error("got a pass of a dropped slot, want none")
+		t.Error("dropped slot: got a pass, want none")
 	}
 }
 
@@ -83,7 +83,7 @@ func TestDrainingPassTakesNoPlace(t *testing.T) {
 		<-s.stopped
 	}
 	if taken[keeper.Drain] != 0 || taken[keeper.Drain|keeper.Release] != 1 || len(p.places) != 0 {
-		t.Errorf("got places taken during the passes %v and %d afterwards, want none for Drain, 1 for the other, 0 afterwards", taken, len(p.places))
+		t.Errorf("places of passes: got %v taken during the passes and %d afterwards, want none for Drain, 1 for the other, 0 afterwards", taken, len(p.places))
 	}
 }
 
@@ -105,9 +105,9 @@ func TestEverySaleIsScanned(t *testing.T) {
 		return n
 	}
 	if busy := scans(true); busy < 50 || busy > 60 {
-		t.Errorf("got %d scans of a busy sale in a minute, want 50 to 60", busy)
+		t.Errorf("busy sale: got %d scans in a minute, want 50 to 60", busy)
 	}
 	if idle := scans(false); idle < 50 || idle > 60 {
-		t.Errorf("got %d scans of an idle sale in a minute, want 50 to 60", idle)
+		t.Errorf("idle sale: got %d scans in a minute, want 50 to 60", idle)
 	}
 }

@@ -65,7 +65,7 @@ func (h *redisHealth) observe(probed []inventory.Master) (changed bool) {
 		if m.contrary >= h.threshold {
 			m.down, m.contrary, changed = !m.down, 0, true
 			if m.down {
-				h.log.Warn("Redis master refuses writes", "master", p.Name, "error", p.Err)
+				h.log.Warn("Redis master refuses writes: its sales enter direct mode", "master", p.Name, "error", p.Err)
 			} else {
 				h.log.Info("Redis master accepts writes again", "master", p.Name)
 			}

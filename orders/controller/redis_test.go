@@ -29,7 +29,7 @@ func TestRedisHealthDoesNotFlap(t *testing.T) {
 				changes++
 			}
 			if n == 0 && h.allDown() {
-				t.Error("got all masters down although b:1 is up")
+				t.Error("health of the masters: got all masters down although b:1 is up")
 			}
 		}
 		return changes
@@ -38,16 +38,16 @@ func TestRedisHealthDoesNotFlap(t *testing.T) {
 		t.Helper()
 		for range 100 {
 			if probe(!usual, contraryProbes-1)+probe(usual, 1) > 0 || down() == usual {
-				t.Fatalf("the state changed after a short interruption; usually up: %t", usual)
+				t.Fatalf("health after a short interruption: got a changed state, want none; usually up: %t", usual)
 			}
 		}
 	}
 	interrupt(true)
 	if probe(false, contraryProbes) != 1 || !down() {
-		t.Error("the master is up after a long outage, want down")
+		t.Error("master after a long outage: got it up, want down")
 	}
 	interrupt(false)
 	if probe(true, contraryProbes) != 1 || down() {
-		t.Error("the master is down after a long recovery, want up")
+		t.Error("master after a long recovery: got it down, want up")
 	}
 }

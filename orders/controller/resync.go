@@ -84,7 +84,7 @@ func (c *Controller) Stale(ctx context.Context, sku string, epoch int64) {
 	defer cancel()
 	if err := c.cfg.Store.Announce(ctx, sku, epoch); err != nil {
 		c.staleEpochs.Delete(sku)
-		c.cfg.Log.Debug("announcing the rebuild of a stale gate failed, next request retries", "sku", sku, "error", err)
+		c.cfg.Log.Debug("announcing the rebuild of a stale gate failed: the next request retries", "sku", sku, "error", err)
 		return
 	}
 	time.AfterFunc(store.CatalogLease, func() { c.staleEpochs.CompareAndDelete(sku, epoch) })

@@ -26,7 +26,7 @@ func (p *pool) stalled() (stalled []*slot) {
 		}
 		if _, ok := p.remove(s, backoff); ok {
 			p.count.Stalled.Add(1)
-			p.log.Warn("keeper made no progress, so its lock is released", "sku", sku, "for", silent)
+			p.log.Warn("keeper made no progress: its lock is released, so that another node can take the SKU", "sku", sku, "for", silent)
 			stalled = append(stalled, s)
 		}
 	}

@@ -62,11 +62,11 @@ func TestStalledSKUIsGivenUp(t *testing.T) {
 				gone := 0
 				if took := time.Since(began); len(p.slots) == 0 {
 					if gone = 1; took != want.after {
-						t.Errorf("got the SKU given up after %v, want %v", took, want.after)
+						t.Errorf("stalled SKU: got it given up after %v, want %v", took, want.after)
 					}
 				}
 				if leaves := p.backsOff("S"); leaves != want.leaves || lock.released != gone || gone == 0 != (want.after == never) {
-					t.Errorf("got left to other nodes %v, want %v; got %d locks released, want %d", leaves, want.leaves, lock.released, gone)
+					t.Errorf("stalled SKU: got it left to other nodes %v, want %v; got %d locks released, want %d", leaves, want.leaves, lock.released, gone)
 				}
 			})
 		})

@@ -28,7 +28,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		var same map[string]any
 		if err := json.Unmarshal([]byte(body), &same); err != nil || len(same) != 2 || same["sku"] != sku || same["quantity"] != float64(quantity) {
-			t.Fatalf("%q: Decode has %q and %d, encoding/json %v, %v", body, sku, quantity, same, err)
+			t.Fatalf("Decode %q: got %q and %d, encoding/json %v, error %v, want the same values", body, sku, quantity, same, err)
 		}
 	})
 }

@@ -68,7 +68,7 @@ func object(t *testing.T, body string) (map[string]any, string) {
 	t.Helper()
 	var o map[string]any
 	if err := json.Unmarshal([]byte(body), &o); err != nil {
-		t.Fatalf("%s: %v", body, err)
+		t.Fatalf("answer %s: got error %v, want a JSON object", body, err)
 	}
 	names := []string{}
 	for name := range o {
@@ -126,35 +126,35 @@ func TestBadRequests(t *testing.T) {
 			_, err := f.ask("POST", "/v1/orders", test.body, headers...)
 			var invalid *orders.InvalidError
 			if !errors.As(err, &invalid) || invalid.Fields[test.field] == "" {
-				t.Errorf("%s: %v, want an error of %s", test.name, err, test.field)
+				t.Errorf("bad request %s: got error %v, want an error of the field %s", test.name, err, test.field)
 			} else if text := invalid.Error(); strings.Contains(text, "json:") || strings.Contains(text, "Go ") {
-				t.Errorf("%s: the error mentions the library: %s", test.name, text)
+				t.Errorf("error text of %s: it mentions the library: %s", test.name, text)
 			}
 		}
 		if _, err := f.ask("POST", "/v1/orders", good, "Idempotency-Key: a", "Idempotency-Key: b"); !errors.As(err, new(*orders.InvalidError)) {
-			t.Errorf("two keys: %v, want an invalid request", err)
+			t.Errorf("two keys: got error %v, want an invalid request", err)
 		}
 		for _, media := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json; ;", "application/jsonx"} {
 			check.Is(t, check.Err(f.ask("POST", "/v1/orders", good, "Content-Type: "+media)), httpapi.ErrMediaType)
 		}
 		check.Is(t, check.Err(f.ask("POST", "/v1/orders", `{"sku":"other","quantity":1}`)), orders.ErrNotFound)
 		if rows := kit.RowsOf(t, p.store.DB); len(rows) != 0 {
-			t.Errorf("%d orders after invalid requests, want none", len(rows))
+			t.Errorf("orders after invalid requests: got %d, want none", len(rows))
 		}
 		_, err := f.ask("POST", "/v1/orders", `{"sku":"","quantity":0}`)
 		var invalid *orders.InvalidError
 		if !errors.As(err, &invalid) || len(invalid.Fields) != 2 {
-			t.Errorf("two wrong fields: %v, want both in the error", err)
+			t.Errorf("two wrong fields: got error %v, want both in the error", err)
 		}
 		// The error for an unknown field lists the fields of the request.
 		for path, names := range map[string]string{"/v1/orders": "quantity, sku", "/v1/orders/x/pay": "payment_ref"} {
 			if _, err := f.ask("POST", path, `{"ref":"x"}`); !errors.As(err, &invalid) || !strings.HasSuffix(invalid.Fields["ref"], "which has "+names) {
-				t.Errorf("%s: %v, want the names %s", path, err, names)
+				t.Errorf("bad request to %s: got error %v, want the names %s", path, err, names)
 			}
 		}
 		for _, media := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON"} {
 			if w, err := f.ask("POST", "/v1/orders", good, "Content-Type: "+media); err != nil || w.Code != http.StatusCreated {
-				t.Errorf("Content-Type %s: %d, %v, want 201", media, w.Code, err)
+				t.Errorf("Content-Type %s: got %d, error %v, want 201", media, w.Code, err)
 			}
 		}
 	})
@@ -178,15 +178,15 @@ func newOrder(t *testing.T, w *httptest.ResponseRecorder) string {
 	id, _ := o["id"].(string)
 	if names != orderFields || !idText.MatchString(id) || o["status"] != "pending_payment" || o["amount"] != 3998.0 || o["buyer"] != "ann" ||
 		o["paid_at"] != nil || o["closed_at"] != nil {
-		t.Errorf("order: %s, want a new order of ann for 2 units", w.Body)
+		t.Errorf("order: got %s, want a new order of ann for 2 units", w.Body)
 	}
 	for _, name := range []string{"created_at", "expires_at"} {
 		if text, _ := o[name].(string); !stampText.MatchString(text) {
-			t.Errorf("%s: %q, want a time in UTC with milliseconds", name, text)
+			t.Errorf("field %s of the order: got %q, want a time in UTC with milliseconds", name, text)
 		}
 	}
 	if location := w.Header().Get("Location"); location != "/v1/orders/"+id {
-		t.Errorf("Location: %s, want the order %s", location, id)
+		t.Errorf("Location: got %s, want the order %s", location, id)
 	}
 	return id
 }
@@ -199,41 +199,41 @@ func TestAnswers(t *testing.T) {
 		w, err := f.ask("PUT", "/v1/admin/sales/S", `{"name":"Ä thing","price":1999,"currency":"EUR","total":10,"per_buyer_limit":5,
 			"opens_at":"2026-01-01T01:00:00.5+01:00","closes_at":"2100-01-01T00:00:00Z","payment_window_s":60}`)
 		if err != nil || w.Code != http.StatusCreated || w.Header().Get("Location") != "/v1/sales/S" {
-			t.Fatalf("PUT a new sale: %d, %v, want 201", w.Code, err)
+			t.Fatalf("PUT a new sale: got %d, error %v, want 201", w.Code, err)
 		}
 		o, names := object(t, w.Body.String())
 		if names != saleFields || o["opens_at"] != "2026-01-01T00:00:00.500Z" || o["state"] != "open" || o["name"] != "Ä thing" || o["available"] != 10.0 {
-			t.Errorf("sale: %s, want an open sale with 10 available", w.Body)
+			t.Errorf("sale: got %s, want an open sale with 10 available", w.Body)
 		}
 		if w, err := f.ask("GET", "/v1/sales/S", ""); err != nil || w.Code != 200 || w.Header().Get("Cache-Control") == "" {
-			t.Errorf("GET the sale: %d, %v, want 200 with Cache-Control", w.Code, err)
+			t.Errorf("GET the sale: got %d, error %v, want 200 with Cache-Control", w.Code, err)
 		}
 		if w, _ = f.ask("GET", "/v1/sales", ""); !strings.HasPrefix(w.Body.String(), `{"sales":[{"sku":"S",`) {
-			t.Errorf("list of sales: %s, want S", w.Body)
+			t.Errorf("list of sales: got %s, want one that begins with S", w.Body)
 		}
 
 		w, err = f.ask("POST", "/v1/orders", `{"sku":"S","quantity":2}`, "Idempotency-Key: k")
 		if err != nil || w.Code != http.StatusCreated {
-			t.Fatalf("order: %d, %v, want 201", w.Code, err)
+			t.Fatalf("order: got %d, error %v, want 201", w.Code, err)
 		}
 		id := newOrder(t, w)
 		replay, err := f.ask("POST", "/v1/orders", `{"quantity":2,"sku":"S"}`, "Idempotency-Key: k")
 		if err != nil || replay.Code != http.StatusCreated || replay.Header().Get("Idempotent-Replayed") != "true" || replay.Body.String() != w.Body.String() {
-			t.Errorf("replay: %d %s, %v, want 201 with %s", replay.Code, replay.Body, err, w.Body)
+			t.Errorf("replay: got %d %s, error %v, want 201 with %s", replay.Code, replay.Body, err, w.Body)
 		}
 		got, err := f.ask("GET", "/v1/orders/"+id, "")
 		if err != nil || got.Body.String() != w.Body.String() {
-			t.Errorf("GET the order: %s, %v, want %s", got.Body, err, w.Body)
+			t.Errorf("GET the order: got %s, error %v, want %s", got.Body, err, w.Body)
 		}
 
 		w, err = f.ask("POST", "/v1/orders/"+id+"/pay", `{"payment_ref":"r"}`)
 		o, names = object(t, w.Body.String())
 		if paid, _ := o["paid_at"].(string); err != nil || w.Code != 200 || names != orderFields || o["status"] != "paid" || !stampText.MatchString(paid) {
-			t.Errorf("pay: %d %s, %v, want 200 and a paid order", w.Code, w.Body, err)
+			t.Errorf("pay: got %d %s, error %v, want 200 and a paid order", w.Code, w.Body, err)
 		}
 		for _, ref := range []string{`""`, `"a b"`, `"` + strings.Repeat("r", 129) + `"`, `1`} {
 			if _, err := f.ask("POST", "/v1/orders/"+id+"/pay", `{"payment_ref":`+ref+`}`); !errors.As(err, new(*orders.InvalidError)) {
-				t.Errorf("payment_ref %s: %v, want an invalid request", ref, err)
+				t.Errorf("payment_ref %s: got error %v, want an invalid request", ref, err)
 			}
 		}
 		check.Is(t, check.Err(f.ask("POST", "/v1/orders/"+id+"/cancel", "")), orders.ErrAlreadyPaid)
@@ -241,16 +241,16 @@ func TestAnswers(t *testing.T) {
 		bare.Settled(t, p, "S")
 		w, _ = f.ask("GET", "/v1/admin/sales/S/audit", "")
 		if w.Body.String() != `{"sku":"S","total":10,"available":8,"queued":0,"sold":2,"paid":2,"pending":0,"restoring":0,"oversold":0,"drift":0,"balanced":true}` {
-			t.Errorf("audit: %s, want 8 available and 2 paid", w.Body)
+			t.Errorf("audit: got %s, want 8 available and 2 paid", w.Body)
 		}
 		if w, err := f.ask("POST", "/v1/admin/sales/S/rebuild", ""); err != nil || !strings.HasSuffix(w.Body.String(), `"balanced":true}`) {
-			t.Errorf("rebuild: %s, %v, want a balanced audit", w.Body, err)
+			t.Errorf("rebuild: got %s, error %v, want a balanced audit", w.Body, err)
 		}
 		w, _ = f.ask("GET", "/v1/admin/sales/S/orders", "")
 		list, _ := object(t, w.Body.String())
 		row, _ := json.Marshal(list["orders"].([]any)[0])
 		if o, names := object(t, string(row)); names != orderFields[:strings.Index(orderFields, "paid_at")]+"idempotency_key paid_at quantity sku status" || o["idempotency_key"] != "k" {
-			t.Errorf("order in the operator's list: %s, want the order with its key", names)
+			t.Errorf("order in the operator's list: got %s, want the order with its key", names)
 		}
 	})
 }
@@ -268,7 +268,7 @@ func TestOrderOfAnotherBuyerIsNotFound(t *testing.T) {
 			for _, call := range []string{"GET /v1/orders/%s", "GET /v1/orders/%s?sku=S&key=k", "GET /v1/orders/%s?sku=%%C3%%BC&key=%%C3%%BC", "POST /v1/orders/%s/cancel", "POST /v1/orders/%s/pay"} {
 				method, path, _ := strings.Cut(call, " ")
 				if w, err := f.ask(method, fmt.Sprintf(path, id), `{"payment_ref":"r"}`); !errors.Is(err, orders.ErrNotFound) || w.Body.Len() > 0 {
-					t.Errorf("%s with id %.40s: %s, %v, want not found", call, id, w.Body, err)
+					t.Errorf("%s with id %.40s: got %s, error %v, want not found", call, id, w.Body, err)
 				}
 			}
 		}
@@ -278,7 +278,7 @@ func TestOrderOfAnotherBuyerIsNotFound(t *testing.T) {
 			check.Is(t, check.Err(f.ask(method, path, "")), orders.ErrNotFound)
 		}
 		if rows := kit.RowsOf(t, p.store.DB); rows[id].Status != orders.PendingPayment {
-			t.Errorf("bob's order after ann's calls: %+v, want %s", rows[id], orders.PendingPayment)
+			t.Errorf("bob's order after ann's calls: got %+v, want %s", rows[id], orders.PendingPayment)
 		}
 	})
 }

@@ -27,7 +27,7 @@ import (
 )
 
 // ErrMediaType is returned for a body that is not JSON in UTF-8.
-var ErrMediaType = errors.New("orders: body must be application/json in UTF-8")
+var ErrMediaType = errors.New("orders: the body must be application/json in UTF-8")
 
 // maxBody is the maximum size of a request's body, in bytes.
 const maxBody = 4 << 10

@@ -29,11 +29,11 @@ func TestDescriptionOfASale(t *testing.T) {
 		shown := `"description":"` + strings.Repeat("日", 500) + `","image_url":"/s.png"`
 		for more, want := range map[string]string{"," + shown: shown, "": `"name":"A thing","price"`, `,"description":"","image_url":""`: `"name":"A thing","price"`} {
 			if w, err := f.ask("PUT", "/v1/admin/sales/S", terms(10, more)); err != nil || !strings.Contains(w.Body.String(), want) {
-				t.Errorf("PUT with %q: %s, %v, want %s", more, w.Body, err, want)
+				t.Errorf("PUT with %q: got %s, error %v, want %s", more, w.Body, err, want)
 			}
 			for _, path := range []string{"/v1/sales/S", "/v1/sales"} {
 				if w, err := f.ask("GET", path, ""); err != nil || !strings.Contains(w.Body.String(), want) {
-					t.Errorf("GET %s after a PUT with %q: %s, %v, want %s", path, more, w.Body, err, want)
+					t.Errorf("GET %s after a PUT with %q: got %s, error %v, want %s", path, more, w.Body, err, want)
 				}
 			}
 		}
@@ -45,7 +45,7 @@ func TestDescriptionOfASale(t *testing.T) {
 			_, err := f.ask("PUT", "/v1/admin/sales/S", terms(10, more))
 			var wrong *orders.InvalidError
 			if !errors.As(err, &wrong) || len(wrong.Fields) != 1 || wrong.Fields[field] == "" {
-				t.Errorf("%.40s: %v, want %s", more, err, field)
+				t.Errorf("sale with the field %.40s: got error %v, want one about %s", more, err, field)
 			}
 		}
 	})
@@ -61,7 +61,7 @@ func TestIfMatch(t *testing.T) {
 			t.Helper()
 			w, err := f.ask(method, "/v1/admin/sales/S"+path, body, "If-Match: "+tag)
 			if check.Is(t, err, want); want != nil && w.Header().Get("ETag") != "" {
-				t.Errorf("a refused change returned an ETag: %v", w.Header())
+				t.Errorf("refused change: got an ETag in %v, want none", w.Header())
 			}
 			return w.Header().Get("ETag")
 		}
@@ -76,14 +76,14 @@ func TestIfMatch(t *testing.T) {
 		check.Must(t, err)
 		first := w.Header().Get("ETag")
 		if read(here) != first || read(there) != first {
-			t.Errorf("ETag of the PUT: %s, of the GETs: %s and %s", first, read(here), read(there))
+			t.Errorf("ETags of one sale: got %s from the PUT, %s and %s from the GETs, want all equal", first, read(here), read(there))
 		}
 		check.Must(t, check.Err(p.Place(t.Context(), shop.Placement{Buyer: "ann", SKU: "S", Quantity: 1})))
 		second := change(here, "PUT", "", terms(12, ""), first, nil)
 		change(there, "PUT", "", terms(11, ""), first, orders.ErrPrecondition)
 		change(there, "POST", "/close", "", first, orders.ErrPrecondition)
 		if a := bare.Settled(t, p, "S"); a.Total != 12 || second == first || read(here) != second {
-			t.Errorf("audit %+v, ETags %s and %s, GET has %s", a, first, second, read(here))
+			t.Errorf("changed sale: got audit %+v, ETags %s and %s, GET has %s, want a total of 12 and a new ETag in the GET", a, first, second, read(here))
 		}
 		// The other node returns its copy, with the old ETag, for up to a second.
 		check.Eventually(t, "the new ETag is read", func() bool {
@@ -95,11 +95,11 @@ func TestIfMatch(t *testing.T) {
 		})
 		third := change(there, "POST", "/close", "", "*", nil)
 		if fourth := change(there, "POST", "/close", "", third, nil); fourth != third || third == second {
-			t.Errorf("ETags before the close %s, after it %s, after a second close %s", second, third, fourth)
+			t.Errorf("ETags of a close: got %s before it, %s after it, %s after a second close, want a change by the first close only", second, third, fourth)
 		}
 		w, err = there.ask("GET", "/v1/sales/S", "")
 		if o, _ := object(t, w.Body.String()); err != nil || o["state"] != "closed" || w.Header().Get("ETag") != third {
-			t.Errorf("GET of the closed sale: %v %s, %v, want ETag %s", w.Header(), w.Body, err, third)
+			t.Errorf("GET of the closed sale: got %v %s, error %v, want ETag %s", w.Header(), w.Body, err, third)
 		}
 	})
 }
@@ -115,13 +115,13 @@ func TestOperatorReadsOrdersOfAllBuyers(t *testing.T) {
 		check.Must(t, err)
 		w, err := f.ask("GET", "/v1/admin/orders/"+queued.Order.ID, "", "Buyer: op")
 		if o, _ := object(t, w.Body.String()); err != nil || w.Code != http.StatusOK || o["status"] != "reserved" || o["buyer"] != "ann" || o["idempotency_key"] != nil {
-			t.Errorf("queued order: %d %s, %v, want ann's without its key", w.Code, w.Body, err)
+			t.Errorf("queued order: got %d %s, error %v, want ann's without its key", w.Code, w.Body, err)
 		}
 		b.Keeper(t, "S").Finish(t)
 		for path, there := range map[string]bool{"/" + queued.Order.ID: true, "?buyer=ann": true, "?buyer=bob": false} {
 			w, err := f.ask("GET", "/v1/admin/orders"+path, "", "Buyer: op")
 			if err != nil || strings.Contains(w.Body.String(), `"status":"pending_payment"`) != there || strings.Contains(w.Body.String(), `"idempotency_key":"k"`) != there {
-				t.Errorf("orders%s: %s, %v, want the durable order %t", path, w.Body, err, there)
+				t.Errorf("orders%s: got %s, error %v, want the durable order %t", path, w.Body, err, there)
 			}
 		}
 		for query, field := range map[string]string{
@@ -130,7 +130,7 @@ func TestOperatorReadsOrdersOfAllBuyers(t *testing.T) {
 		} {
 			var wrong *orders.InvalidError
 			if _, err := f.ask("GET", "/v1/admin/orders"+query, ""); !errors.As(err, &wrong) || wrong.Fields[field] == "" {
-				t.Errorf("query %q: %v, want an error of %s", query, err, field)
+				t.Errorf("query %q: got error %v, want an error of %s", query, err, field)
 			}
 		}
 	})

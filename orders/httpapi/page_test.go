@@ -28,7 +28,7 @@ func pages(t *testing.T, f *front, path string) (all [][]string) {
 			Next   string `json:"next_cursor"`
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || page.Orders == nil {
-			t.Fatalf("page %s: %v, want a list of orders", w.Body, err)
+			t.Fatalf("page %s: got error %v, want a list of orders", w.Body, err)
 		}
 		var ids []string
 		for _, o := range page.Orders {
@@ -60,18 +60,18 @@ func TestPages(t *testing.T) {
 		for limit, want := range map[int]int{1: 24, 7: 4, 8: 3, 24: 1, 100: 1} {
 			got := pages(t, f, fmt.Sprintf("/v1/orders?limit=%d", limit))
 			if len(got) != want || !slices.Equal(slices.Concat(got...), newest) {
-				t.Errorf("orders of a buyer, limit %d: %d pages: %v, want %d", limit, len(got), got, want)
+				t.Errorf("orders of a buyer, limit %d: got %d pages: %v, want %d pages", limit, len(got), got, want)
 			}
 			got = pages(t, f, fmt.Sprintf("/v1/admin/sales/S/orders?limit=%d", limit))
 			if !slices.Equal(slices.Concat(got...), ids) {
-				t.Errorf("orders of the sale, limit %d: %v, want %v", limit, got, ids)
+				t.Errorf("orders of the sale, limit %d: got %v, want %v", limit, got, ids)
 			}
 		}
 		if first := pages(t, f, "/v1/orders?limit=")[0]; len(first) != 20 {
-			t.Errorf("%d orders on a page by default, want 20", len(first))
+			t.Errorf("default page: got %d orders, want 20", len(first))
 		}
 		if w, err := f.ask("GET", "/v1/orders", "", "Buyer: joe"); err != nil || w.Body.String() != `{"next_cursor":"","orders":[]}` {
-			t.Errorf("a buyer without orders: %s, %v, want an empty list", w.Body, err)
+			t.Errorf("a buyer without orders: got %s, error %v, want an empty list", w.Body, err)
 		}
 	})
 }
@@ -99,19 +99,19 @@ func TestPagesOfRefunds(t *testing.T) {
 					Next    string `json:"next_cursor"`
 				}
 				if e := json.Unmarshal(w.Body.Bytes(), &page); err != nil || e != nil {
-					t.Fatalf("page of refund claims: %v, %v", err, e)
+					t.Fatalf("page of refund claims: got error %v, JSON error %v, want neither", err, e)
 				}
 				for _, r := range page.Refunds {
 					got = append(got, fmt.Sprint(r["order_id"], " ", r["payment_ref"]))
 					if _, err := time.Parse("2006-01-02T15:04:05.000Z", fmt.Sprint(r["created_at"])); err != nil || len(r) != 8 ||
 						r["sku"] != "S" || r["amount"] != 1999.0 || r["currency"] != "EUR" || r["reason"] != "cancelled" || r["buyer"] == "" {
-						t.Fatalf("refund claim: %v, %v", r, err)
+						t.Fatalf("refund claim: got %v, error %v, want one of S with 8 fields", r, err)
 					}
 				}
 				cursor = page.Next
 			}
 			if pages != count || !slices.Equal(got, want) {
-				t.Errorf("limit %d: %d pages: %v, want %d pages: %v", limit, pages, got, count, want)
+				t.Errorf("refund claims with limit %d: got %d pages: %v, want %d pages: %v", limit, pages, got, count, want)
 			}
 		}
 	})
@@ -130,7 +130,7 @@ func TestInvalidPageParameters(t *testing.T) {
 		} {
 			for _, path := range []string{"/v1/orders?", "/v1/admin/sales/S/orders?", "/v1/admin/refunds?"} {
 				if w, err := f.ask("GET", path+query, ""); !errors.As(err, new(*orders.InvalidError)) {
-					t.Errorf("%s%s: %d, %v, want an invalid request", path, query, w.Code, err)
+					t.Errorf("page %s%s: got %d, error %v, want an invalid request", path, query, w.Code, err)
 				}
 			}
 		}

@@ -37,7 +37,7 @@ func (k *Keeper) commitEach(ctx context.Context, batch []inventory.Queued) ([]or
 	for _, q := range batch {
 		one, err := k.store.Commit(ctx, k.sku, k.fence, []inventory.Queued{q})
 		if store.IsBadData(err) {
-			k.log.Error("order refused by the database", "sku", k.sku, "order", q.OrderID, "error", err)
+			k.log.Error("database refused the data of an order: the order is rejected", "sku", k.sku, "order", q.OrderID, "error", err)
 			one, err = []orders.Decision{{Queued: q, Hold: orders.Release, Refused: orders.Unavailable}}, nil
 		}
 		if err != nil {

@@ -42,21 +42,21 @@ func TestCommitTwice(t *testing.T) {
 		for i := range batch {
 			one, two := first[i], second[i]
 			if one.Order.ID != two.Order.ID || one.Order.Status != two.Order.Status || one.Refused != two.Refused {
-				t.Errorf("order %d: the second commit decided %q, want %q as the first did", i, kit.Said(two), kit.Said(one))
+				t.Errorf("order %d of a repeated commit: got the decision %q, want %q as in the first commit", i, kit.Said(two), kit.Said(one))
 			}
 			if two.Action == orders.Insert {
-				t.Errorf("order %d was inserted again", i)
+				t.Errorf("order %d of a repeated commit: got another insert, want none", i)
 			}
 		}
 		got := []string{kit.Said(first[0]), kit.Said(first[1]), kit.Said(first[2]), kit.Said(first[3])}
 		if want := []string{"sold", "sold", "rejected sold_out", "is " + batch[0].OrderID + " release"}; !reflect.DeepEqual(got, want) {
-			t.Errorf("got decisions %q, want %q", got, want)
+			t.Errorf("decisions of the commit: got %q, want %q", got, want)
 		}
 		if repeated := b.Rows(t); !reflect.DeepEqual(rows, repeated) || len(repeated) != 3 {
-			t.Errorf("rows after the second commit:\n%+v\nwant 3 rows as after the first:\n%+v", repeated, rows)
+			t.Errorf("rows after the second commit: got\n%+v\nwant 3 rows as after the first commit:\n%+v", repeated, rows)
 		}
 		if sale, _ := b.Store.Sale(t.Context(), "S"); sale.Sold != 3 {
-			t.Errorf("got %d units sold, want 3", sale.Sold)
+			t.Errorf("sale after the second commit: got %d units sold, want 3", sale.Sold)
 		}
 	})
 }
@@ -76,12 +76,12 @@ func TestCommitIsFenced(t *testing.T) {
 		check.Is(t, b.Store.MarkReleased(ctx, "S", stale.Fence(), []string{batch[0].OrderID}), orders.ErrFenced)
 		check.Is(t, check.Err(b.Store.Recount(ctx, store.NewSnapshot("S"), &orders.Sale{Epoch: 1}, stale.Fence(), 1)), orders.ErrFenced)
 		if n := len(b.Rows(t)); n != 0 {
-			t.Errorf("the stale keeper wrote %d rows, want none", n)
+			t.Errorf("commit of a stale keeper: got %d rows, want none", n)
 		}
 		// Without the fence the same statements insert a row, so the check above can fail.
 		check.Must(t, commitUnfenced(ctx, b.Store, batch))
 		if len(b.Rows(t)) == 0 {
-			t.Error("an unfenced write inserted no row, so the check above proves nothing")
+			t.Error("commit without a fence: got no row, so the check above proves nothing")
 		}
 	})
 }
@@ -125,11 +125,11 @@ func TestBadOrderDoesNotStopItsSKU(t *testing.T) {
 		for _, d := range decided {
 			good := d.Queued.Buyer == "ann" || d.Queued.Buyer == "bob"
 			if good != (d.Refused == "") || good != (d.Order != nil) {
-				t.Errorf("decision about the order of %q: %+v, want it accepted: %v", d.Queued.Buyer, d, good)
+				t.Errorf("decision about the order of %q: got %+v, want it accepted: %v", d.Queued.Buyer, d, good)
 			}
 		}
 		if len(decided) != 2+len(bad) {
-			t.Errorf("got %d decisions, want %d", len(decided), 2+len(bad))
+			t.Errorf("commit with bad orders: got %d decisions, want %d", len(decided), 2+len(bad))
 		}
 	})
 }

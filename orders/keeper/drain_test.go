@@ -66,10 +66,10 @@ func TestDrainFindsLateOrder(t *testing.T) {
 				queue, err := b.Gate.Queue(t.Context(), "S", "", 10)
 				check.Must(t, err)
 				if left&keeper.Drain == 0 && len(queue) > 0 {
-					t.Errorf("%d orders, late order %v: Pass did not return Drain, although %d orders are still queued", first, late, len(queue))
+					t.Errorf("pass over %d orders, late order %v: got no Drain although %d orders are still queued, want Drain", first, late, len(queue))
 				}
 				if reads := g.reads.Load(); first == 1 && !late && (reads != 1 || left&keeper.Drain != 0) {
-					t.Errorf("one order: the queue was read %d times and work %v is left, want 1 read and no work", reads, left)
+					t.Errorf("pass over one order: got %d reads of the queue and remaining work %v, want 1 read and no work", reads, left)
 				}
 				k.Use(b.Store, b.Gate)
 				k.Finish(t)

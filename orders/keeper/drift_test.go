@@ -50,7 +50,7 @@ func TestDriftIsRepairedAtAnyMoment(t *testing.T) {
 					fallthrough
 				case "keep":
 					if err := k.Step(t.Context()); err != nil {
-						r.Fatal(err)
+						r.Fatalf("step of the keeper: got error %v, want none", err)
 					}
 				case "drift":
 					drifted = rapid.Bool().Draw(r, "really") && bare.Drifts[rapid.SampledFrom(names).Draw(r, "which")](t, b) || drifted
@@ -58,7 +58,7 @@ func TestDriftIsRepairedAtAnyMoment(t *testing.T) {
 				row, err := b.Store.Sale(t.Context(), "S")
 				check.Must(t, err)
 				if sold := kit.OpenUnits(b.Rows(t)); sold != row.Sold || sold > row.Total {
-					r.Fatalf("oversold: got %d units in open orders, sold %d, total %d", sold, row.Sold, row.Total)
+					r.Fatalf("sale: got %d units in open orders, sold %d, total %d, want units equal to sold and at most the total", sold, row.Sold, row.Total)
 				}
 			}
 			k.Want |= keeper.Release
@@ -66,17 +66,17 @@ func TestDriftIsRepairedAtAnyMoment(t *testing.T) {
 				compares(t, k)
 			}
 			if n := k.Counters().Repaired.Load(); n > 0 && !drifted {
-				r.Fatalf("got %d repairs without drift, want none", n)
+				r.Fatalf("keeper without drift: got %d repairs, want none", n)
 			}
 			if wrong := b.Wrong(t); len(wrong) > 0 {
-				r.Fatal(wrong)
+				r.Fatalf("gate after the repair: got violations %q, want none", wrong)
 			}
 			for i := range b.Audit(t).Available {
 				b.Reserve(t, fmt.Sprint("fresh-", i), "", 1)
 			}
 			k.Finish(t)
 			if a := b.Audit(t); a.Sold != a.Total || !a.Balanced {
-				r.Fatalf("not all units could be sold: audit %+v", a)
+				r.Fatalf("sale after the repair: got audit %+v, want all units sold", a)
 			}
 		})
 	})

@@ -62,22 +62,22 @@ func TestCommitTogether(t *testing.T) {
 
 		first, err := store.CommitTogether(t.Context(), batches)
 		if err != nil || outcomes(first) != "inserted, left out, inserted" {
-			t.Fatalf("got %q, %v, want %q", outcomes(first), err, "inserted, left out, inserted")
+			t.Fatalf("shared transaction: got outcomes %q, error %v, want %q", outcomes(first), err, "inserted, left out, inserted")
 		}
 		if bob := first[0][1].Order; bob.Status != orders.Rejected || bob.Reason != "sold_out" {
-			t.Errorf("got the second order for one unit %s %s, want rejected sold_out", bob.Status, bob.Reason)
+			t.Errorf("second order for one unit: got it %s %s, want rejected sold_out", bob.Status, bob.Reason)
 		}
 		batches[1].Fence++
 		repeated, err := store.CommitTogether(t.Context(), batches)
 		if err != nil || outcomes(repeated) != "known, inserted, known" {
-			t.Errorf("repeated: got %q, %v, want %q", outcomes(repeated), err, "known, inserted, known")
+			t.Errorf("repeated shared transaction: got outcomes %q, error %v, want %q", outcomes(repeated), err, "known, inserted, known")
 		}
 		if rows := kit.RowsOf(t, store.DB); len(rows) != 4 {
-			t.Errorf("got %d rows, want 4", len(rows))
+			t.Errorf("orders after the repetition: got %d rows, want 4", len(rows))
 		}
 		for _, b := range batches {
 			if s, err := store.Sale(t.Context(), b.SKU); err != nil || s.Sold != 1 {
-				t.Errorf("%s: got %d units sold, %v, want 1", b.SKU, s.Sold, err)
+				t.Errorf("sale %s: got %d units sold, error %v, want 1", b.SKU, s.Sold, err)
 			}
 		}
 	})
@@ -93,7 +93,7 @@ func TestCommitTogetherSkipsLockedRow(t *testing.T) {
 		}
 		decisions, err := store.CommitTogether(t.Context(), batches) // would fail with a lock wait timeout if it waited
 		if got, want := outcomes(decisions), "left out, inserted, inserted"; got != want {
-			t.Errorf("got %q, %v, want %q", got, err, want)
+			t.Errorf("shared transaction beside a locked row: got outcomes %q, error %v, want %q", got, err, want)
 		}
 		return err
 	})
@@ -161,17 +161,17 @@ func TestGroupCommit(t *testing.T) {
 				for i, b := range batches {
 					g.join(t.Context(), b, func(decisions []orders.Decision, err error) {
 						if errs[i] = err; err == nil && (len(decisions) != 1 || decisions[0].Order.ID != b.Orders[0].OrderID) {
-							t.Errorf("%s: got decisions %+v, want one about the order", b.SKU, decisions)
+							t.Errorf("batch of %s: got decisions %+v, want one about its order", b.SKU, decisions)
 						}
 					})
 				}
 				g.free()
 				g.members.Wait()
 				if !tc.refused(errs[1]) || errs[0] != nil || errs[2] != nil {
-					t.Errorf("got errors %q, want one of the second keeper only: %v", errs, name != "all is well")
+					t.Errorf("keepers of the shared transaction: got errors %q, want one of the second keeper only: %v", errs, name != "all is well")
 				}
 				if n := count.Together.Load(); n != tc.together {
-					t.Errorf("got %d shared transactions, want %d", n, tc.together)
+					t.Errorf("group commit: got %d shared transactions, want %d", n, tc.together)
 				}
 			})
 		})
@@ -189,14 +189,14 @@ func TestSharedTransactionIsBounded(t *testing.T) {
 	for _, b := range batches {
 		g.join(t.Context(), b, func(decisions []orders.Decision, err error) {
 			if err != nil || len(decisions) != len(b.Orders) {
-				t.Errorf("%s: got %d decisions, %v, want %d", b.SKU, len(decisions), err, len(b.Orders))
+				t.Errorf("batch of %s: got %d decisions, error %v, want %d", b.SKU, len(decisions), err, len(b.Orders))
 			}
 		})
 	}
 	g.free()
 	g.members.Wait()
 	if one, other := <-g.sizes, <-g.sizes; one+other != 3 || one*other != 2 {
-		t.Errorf("got transactions of %d and %d SKUs with 2, 2 and 1 orders, want 1 and 2", one, other)
+		t.Errorf("shared transactions of 2, 2 and 1 orders: got %d and %d SKUs, want 1 and 2", one, other)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestFailedGroupCommitsAloneInTurn(t *testing.T) {
 	statements := store.DB.Callback().Query()
 	check.Must(t, statements.Before("gorm:query").Register("look", func(*gorm.DB) {
 		if len(g.alone) != 1 {
-			t.Errorf("got %d keepers that commit alone, want 1", len(g.alone))
+			t.Errorf("failed group: got %d keepers that commit alone, want 1", len(g.alone))
 		}
 	}))
 	var all sync.WaitGroup
@@ -220,7 +220,7 @@ func TestFailedGroupCommitsAloneInTurn(t *testing.T) {
 	all.Wait()
 	check.Must(t, statements.Remove("look"))
 	if rows := kit.RowsOf(t, store.DB); len(rows) != 3 || len(g.alone) != 0 {
-		t.Errorf("got %d rows and %d keepers that commit alone afterwards, want 3 and 0", len(rows), len(g.alone))
+		t.Errorf("failed group, afterwards: got %d rows and %d keepers that commit alone, want 3 and 0", len(rows), len(g.alone))
 	}
 }
 
@@ -231,7 +231,8 @@ func TestLoneKeeperCommitsAlone(t *testing.T) {
 	b, count := kept(t, store, "A")[0], new(Counters)
 	g := NewGroupCommit(store, 500, 24, time.Nanosecond, count)
 	if decisions, err := g.commit(t.Context(), b); err != nil || outcomes([][]orders.Decision{decisions}) != "inserted" || count.Together.Load() != 0 {
-		t.Errorf("got decisions %+v, %v, and %d shared transactions, want one insert and no shared transaction", decisions, err, count.Together.Load())
+		t.Errorf("lone keeper: got decisions %+v, error %v, and %d shared transactions, want one insert and no shared transaction",
+			decisions, err, count.Together.Load())
 	}
 	b.Fence--
 	check.Is(t, check.Err(g.commit(t.Context(), b)), orders.ErrFenced)
@@ -247,7 +248,7 @@ func TestSharedTransactionEndsWithAnyKeeper(t *testing.T) {
 	err := store.DB.Callback().Query().Before("gorm:query").Register("hang", func(tx *gorm.DB) {
 		once.Do(func() { // the group's first statement
 			if _, limited := tx.Statement.Context.Deadline(); !limited {
-				t.Error("the shared transaction has no timeout")
+				t.Error("shared transaction: got no timeout, want one")
 			}
 			close(began)
 			<-tx.Statement.Context.Done()
@@ -260,12 +261,12 @@ func TestSharedTransactionEndsWithAnyKeeper(t *testing.T) {
 	ctx, lose := context.WithCancelCause(t.Context())
 	g.join(ctx, batches[0], func(decisions []orders.Decision, err error) {
 		if !errors.Is(err, over) {
-			t.Errorf("got %+v, %v for the keeper without its lock, want %v", decisions, err, over)
+			t.Errorf("keeper without its lock: got decisions %+v, error %v, want %v", decisions, err, over)
 		}
 	})
 	g.join(t.Context(), batches[1], func(decisions []orders.Decision, err error) {
 		if err != nil || outcomes([][]orders.Decision{decisions}) != "inserted" {
-			t.Errorf("got %+v, %v for the other keeper, want one insert", decisions, err)
+			t.Errorf("other keeper of the group: got decisions %+v, error %v, want one insert", decisions, err)
 		}
 	})
 	g.free()
@@ -274,7 +275,7 @@ func TestSharedTransactionEndsWithAnyKeeper(t *testing.T) {
 	check.Is(t, <-ended, context.Canceled)
 	g.members.Wait()
 	if rows := kit.RowsOf(t, store.DB); len(rows) != 1 {
-		t.Errorf("got %d rows, want 1", len(rows))
+		t.Errorf("orders of the group: got %d rows, want 1", len(rows))
 	}
 }
 
@@ -286,14 +287,14 @@ func TestLostKeeperLeavesGroup(t *testing.T) {
 	ctx, lose := context.WithCancelCause(t.Context())
 	g.join(ctx, kept(t, store, "A")[0], func(_ []orders.Decision, err error) {
 		if !errors.Is(err, over) {
-			t.Errorf("got error %v, want %v", err, over)
+			t.Errorf("lost keeper: got error %v, want %v", err, over)
 		}
 	})
 	lose(over)
 	g.members.Wait()
 	g.free()
 	if err := g.Wait(t.Context()); err != nil || len(kit.RowsOf(t, store.DB)) > 0 {
-		t.Errorf("got %v and %d rows, want none", err, len(kit.RowsOf(t, store.DB)))
+		t.Errorf("group after the lost keeper: got error %v and %d rows, want none", err, len(kit.RowsOf(t, store.DB)))
 	}
 }
 
@@ -317,7 +318,7 @@ func TestHungCommitDoesNotDelayOthers(t *testing.T) {
 	defer end()
 	hanging.Go(func() {
 		if _, err := g.commit(ctx, batches[0]); err == nil {
-			t.Error("got no error from the commit that hangs")
+			t.Error("commit that hangs: got no error, want one")
 		}
 	})
 	check.Eventually(t, "the first commit hangs", func() bool { return len(hung) > 0 })

@@ -43,7 +43,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 		batch := b.Queue(t)
 		ended, err := b.Store.Unreleased(ctx, "S", 500)
 		if err != nil || len(batch) == 0 || len(ended) == 0 {
-			t.Fatalf("got %d queued and %d ended orders (%v), want some of both", len(batch), len(ended), err)
+			t.Fatalf("busy sale: got %d queued and %d ended orders (error %v), want some of both", len(batch), len(ended), err)
 		}
 		decisions, err := stale.CommitBatch(ctx, batch)
 		check.Must(t, err)
@@ -60,7 +60,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 		} {
 			check.Is(t, do(), orders.ErrFenced)
 			if after := stateOf(t, b); after != before {
-				t.Fatalf("%s: got state\n%s\nwant\n%s", step, after, before)
+				t.Fatalf("state after the paused keeper's step %s: got\n%s\nwant\n%s", step, after, before)
 			}
 		}
 		epoch := ended[0].Epoch
@@ -89,11 +89,11 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 		for step, do := range late {
 			for range 2 {
 				if err := do(); err != nil && !errors.Is(err, inventory.ErrEpoch) {
-					t.Errorf("%s: %v", step, err)
+					t.Errorf("step %s of the paused keeper: got error %v, want none or ErrEpoch", step, err)
 				}
 				b.Keeper(t, "S").Finish(t)
 				if wrong := wrongAfterBusySale(t, b); len(wrong) > 0 {
-					t.Fatalf("%s: %v", step, wrong)
+					t.Fatalf("sale after step %s of the paused keeper: got violations %v, want none", step, wrong)
 				}
 			}
 		}

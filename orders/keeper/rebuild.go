@@ -26,7 +26,7 @@ func (k *Keeper) rebuild(ctx context.Context, sale *orders.Sale) error {
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTimeout)
 	defer cancel()
 	_ = k.gate.Discard(within, d)
-	return cmp.Or(err, fmt.Errorf("rebuild gate of %s: the gate changed meanwhile", k.sku))
+	return cmp.Or(err, fmt.Errorf("rebuild the gate of %s: the gate changed during the rebuild", k.sku))
 }
 
 // discardTimeout is short, because the keeper may have lost its lock already.

@@ -39,7 +39,7 @@ func BenchmarkRebuild(b *testing.B) {
 		check.Must(b, err)
 		for batch := range slices.Chunk(ids, 500) {
 			if _, err := p.Store.Commit(b.Context(), "S", sale.Fence, batch); err != nil {
-				b.Fatal(err)
+				b.Fatalf("commit the orders: got error %v, want none", err)
 			}
 		}
 	}
@@ -51,7 +51,7 @@ func BenchmarkRebuild(b *testing.B) {
 		check.Must(b, k.RebuildGate(b.Context()))
 	}
 	if view, err := p.Gate.Inspect(b.Context(), "S"); err != nil || view.Holds != n {
-		b.Fatalf("got %d holds, want %d (%v)", view.Holds, n, err)
+		b.Fatalf("rebuilt gate: got %d holds, want %d (error %v)", view.Holds, n, err)
 	}
 	b.ReportMetric(float64(shut.time.Milliseconds())/float64(b.N), "ms-shut/op")
 	b.ReportMetric(float64(shut.install.Milliseconds())/float64(b.N), "ms-install/op")
@@ -77,7 +77,7 @@ func (g *shutGate) Install(ctx context.Context, d *inventory.Draft, was int64, v
 		g.time += time.Since(g.since)
 	}
 	if err == nil && !opened {
-		err = fmt.Errorf("%s was not opened", d.SKU)
+		err = fmt.Errorf("install of the gate of %s: got no error, but it was not opened", d.SKU)
 	}
 	return opened, err
 }

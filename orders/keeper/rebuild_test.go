@@ -30,13 +30,13 @@ func TestRebuildHasWhatChanged(t *testing.T) {
 			for _, moment := range []string{staged, shutting, closed} {
 				events := []event{{moment, change}}
 				if wrong := rebuiltAfter(t, b, false, events); len(wrong) > 0 {
-					t.Errorf("%s %s: %v", change, moment, wrong)
+					t.Errorf("change %s %s of the rebuild: got violations %v, want none", change, moment, wrong)
 				}
 				if reserves := change[:4] == "plac" || change == "paid late"; reserves && moment == closed {
 					continue // the shut gate refuses it
 				}
 				if wrong := rebuiltAfter(t, b, true, events); len(wrong) == 0 {
-					t.Errorf("%s %s: a rebuild that drops changes passed", change, moment)
+					t.Errorf("change %s %s of a rebuild that drops changes: got no violation, want one", change, moment)
 				}
 			}
 		}
@@ -57,14 +57,14 @@ func TestRebuildWhileAnythingHappens(t *testing.T) {
 				events[i] = event{rapid.SampledFrom(moments).Draw(r, "moment"), rapid.SampledFrom(kinds).Draw(r, "change")}
 			}
 			if wrong := rebuiltAfter(t, b, false, events); len(wrong) > 0 {
-				r.Fatal(wrong)
+				r.Fatalf("rebuild during the changes: got violations %q, want none", wrong)
 			}
 			if played++; played%4 == 0 && len(rebuiltAfter(t, b, true, events)) > 0 {
 				caught++
 			}
 		})
 		if t.Logf("a rebuild that drops changes was caught %d times of %d", caught, played/4); caught == 0 {
-			t.Error("no rebuild that drops changes was caught, so this test proves nothing")
+			t.Error("rebuilds that drop changes: none was caught, so this test proves nothing")
 		}
 	})
 }
@@ -87,7 +87,7 @@ func TestOrderPaidDuringRecount(t *testing.T) {
 			then()
 		})), b.Gate)
 		if err := k.RebuildGate(t.Context()); err != nil || !reached {
-			t.Fatalf("rebuild: %v; the order was paid during the recount: %v", err, reached)
+			t.Fatalf("rebuild: got error %v, order paid during the recount: %v, want no error and true", err, reached)
 		}
 		k.Use(b.Store, b.Gate)
 		k.Finish(t)
@@ -97,7 +97,7 @@ func TestOrderPaidDuringRecount(t *testing.T) {
 	if wrong := paid(t, func() {
 		kit.Exec(t, b.Store.DB, "UPDATE orders SET restored_at = UTC_TIMESTAMP(3) WHERE status = ? AND restored_at IS NULL", orders.Paid)
 	}); len(wrong) == 0 {
-		t.Error("a recount that marks every ended order passed, so this test proves nothing")
+		t.Error("recount that marks every ended order: got no violation, so this test proves nothing")
 	}
 }
 
@@ -124,16 +124,16 @@ func TestTwoKeepersRebuild(t *testing.T) {
 				}
 				first := bare.KeeperOf(t, b.Store, g, "S")
 				if first.RebuildGate(t.Context()) == nil {
-					t.Errorf("%s: the replaced keeper built the gate", moment)
+					t.Errorf("rebuild of the replaced keeper, %s: got no error, want one", moment)
 				}
 				if state := stateOf(t, b); built == "" || state != built {
-					t.Errorf("%s: the replaced keeper left the stores in state\n%s\nwant\n%s", moment, state, built)
+					t.Errorf("stores after the replaced keeper, %s: got state\n%s\nwant\n%s", moment, state, built)
 				}
 				if wrong := b.Wrong(t); len(wrong) > 0 {
-					t.Errorf("%s, %s: %v", moment, change, wrong)
+					t.Errorf("gate after two keepers, %s, %s: got violations %v, want none", moment, change, wrong)
 				}
 				if left := b.Rdb.Keys(t.Context(), "*staged*").Val(); len(left) > 0 {
-					t.Errorf("%s: staged keys are left: %v", moment, left)
+					t.Errorf("staged keys after two keepers, %s: got %v, want none", moment, left)
 				}
 			}
 		}
@@ -169,19 +169,19 @@ func TestRebuildPageByPage(t *testing.T) {
 			g.onMoment = func(string) {
 				for what, change := range changes {
 					if err := change(t, b); err != nil && !errors.Is(err, inventory.ErrNoGate) {
-						t.Errorf("%s: %v", what, err)
+						t.Errorf("change %s during the rebuild: got error %v, want none or ErrNoGate", what, err)
 					}
 				}
 			}
 			k.Use(b.Store, g)
 			check.Must(t, k.RebuildGate(t.Context()))
 			if g.stages < 3 {
-				t.Errorf("got %d calls of Stage, want 3 or more", g.stages)
+				t.Errorf("rebuild: got %d calls of Stage, want 3 or more", g.stages)
 			}
 			k.Use(b.Store, b.Gate)
 			k.Finish(t)
 			if wrong := b.Wrong(t); len(wrong) > 0 {
-				t.Errorf("gate missing: %v: got violations %v after the rebuild, want none", missing, wrong[:min(len(wrong), 5)])
+				t.Errorf("rebuild, gate missing %v: got violations %v, want none", missing, wrong[:min(len(wrong), 5)])
 			}
 		}
 	})

@@ -184,7 +184,7 @@ func rebuiltAfter(t testing.TB, b *bare.Bare, dropsChanges bool, events []event)
 			if e.moment == moment {
 				events = slices.Concat(events[:i:i], events[i+1:])
 				if err := changes[e.change](t, b); err != nil {
-					t.Errorf("%s %s: %v", e.change, moment, err)
+					t.Errorf("change %s %s of the rebuild: got error %v, want none", e.change, moment, err)
 				}
 				g.onMoment(moment) // the next event at this moment
 				return

@@ -58,10 +58,10 @@ func checkNoDrift(t testing.TB, k *bare.Keeper, what string) {
 	t.Helper()
 	symptom, times, wrong := k.Symptom()
 	if n := k.Counters().Repaired.Load(); n > 0 || symptom != "" || wrong > 0 {
-		t.Errorf("%s: got %d repairs, symptom %q %d times, %d wrong orders and buyers, want no drift", what, n, symptom, times, wrong)
+		t.Errorf("keeper without drift, %s: got %d repairs, symptom %q %d times, %d wrong orders and buyers, want none", what, n, symptom, times, wrong)
 	}
 	if k.Counters().Compared.Load() == 0 {
-		t.Errorf("%s: nothing was compared", what)
+		t.Errorf("keeper, %s: got no comparison, want at least one", what)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestDriftIsRepaired(t *testing.T) {
 				b.Empty(t)
 				settledSale(t, b)
 				if !drift(t, b) {
-					t.Fatal("the drift found nothing that it could change")
+					t.Fatal("drift: it found nothing that it could change, want a change")
 				}
 				k := b.Keeper(t, "S")
 				k.Want |= keeper.Scan
@@ -151,19 +151,19 @@ func TestDriftIsRepaired(t *testing.T) {
 				check.Must(t, k.Run(t.Context()))
 				for n := 1; n <= keeper.Confirmations; n++ {
 					if k.Counters().Repaired.Load() > 0 {
-						t.Fatalf("got a repair after %d comparisons, want %d", n-1, keeper.Confirmations)
+						t.Fatalf("drift: got a repair after %d comparisons, want it after %d", n-1, keeper.Confirmations)
 					}
 					k.Want |= keeper.Compare
 					check.Must(t, k.Run(t.Context()))
 				}
 				if n := k.Counters().Repaired.Load(); n != 1 {
 					symptom, times, _ := k.Symptom()
-					t.Errorf("got %d repairs, want 1; symptom %q %d times", n, symptom, times)
+					t.Errorf("drift: got %d repairs, want 1; symptom %q %d times", n, symptom, times)
 				}
 				kit.None(t, b.Wrong(t))
 				compares(t, k)
 				if n := k.Counters().Repaired.Load(); n != 1 {
-					t.Errorf("got %d repairs after further comparisons, want 1", n)
+					t.Errorf("drift after further comparisons: got %d repairs, want 1", n)
 				}
 			})
 		}
@@ -200,7 +200,7 @@ func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 				k.Want |= keeper.Release
 			}
 			if err := pass(); !errors.Is(err, kit.ErrFault) || !failed.Load() {
-				t.Fatalf("got error %v, want that of the fault", err)
+				t.Fatalf("pass of the keeper: got error %v, want that of the injected fault", err)
 			}
 			if step == "ack" {
 				expire()
@@ -214,10 +214,10 @@ func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 			k.Want |= keeper.Compare
 			check.Must(t, pass())
 			if row := b.Rows(t)[late]; row.RestoredAt != nil {
-				t.Fatal("the order is marked released, so this test proves nothing")
+				t.Fatal("released order: it is marked, so this test proves nothing")
 			}
 			if symptom, _, _ := k.Symptom(); symptom != "" {
-				t.Errorf("got symptom %q, want none", symptom)
+				t.Errorf("unmarked release: got symptom %q, want none", symptom)
 			}
 			compares(t, k)
 			checkNoDrift(t, k, step)
@@ -238,7 +238,7 @@ func TestFencedKeeperSeesNoDrift(t *testing.T) {
 		k.Want |= keeper.Compare
 		check.Is(t, k.Run(t.Context()), orders.ErrFenced)
 		if symptom, times, _ := k.Symptom(); times > 0 || k.Counters().Compared.Load() > 0 {
-			t.Errorf("got symptom %q %d times, want no comparison", symptom, times)
+			t.Errorf("fenced keeper: got symptom %q %d times, want no comparison", symptom, times)
 		}
 	})
 }
@@ -263,7 +263,7 @@ func TestOneComparisonIsNotEnough(t *testing.T) {
 				check.Must(t, k.Run(t.Context()))
 			}
 			if repaired := k.Counters().Repaired.Load() > 0; repaired != hasty {
-				t.Errorf("hasty %v: got repaired %v, want %v", hasty, repaired, hasty)
+				t.Errorf("keeper that repairs without confirmation (%v), after one comparison: got repaired %v, want %v", hasty, repaired, hasty)
 			}
 		}
 	})
@@ -284,7 +284,7 @@ func TestComparisonNeedsTheQueue(t *testing.T) {
 			check.Must(t, k.Run(t.Context()))
 		}
 		if k.Counters().Repaired.Load() == 0 {
-			t.Error("a comparison without the queue found no drift")
+			t.Error("comparison without the queue: got no repair, so the test proves nothing")
 		}
 	})
 }
@@ -302,11 +302,11 @@ func TestOverwritingAvailableOversells(t *testing.T) {
 		b.Rdb.HSet(t.Context(), "sale:{S}", "available", row.Total-row.Sold)
 		b.Reserve(t, "bob", "", 2) // oversells
 		if a := b.Audit(t); a.Drift != -2 {
-			t.Errorf("got audit %+v, want drift -2", a)
+			t.Errorf("sale with an overwritten gate: got audit %+v, want drift -2", a)
 		}
 		compares(t, k)
 		if a := b.Audit(t); k.Counters().Repaired.Load() != 1 || a.Oversold != 0 || a.Sold != 2 || len(b.Wrong(t)) > 0 {
-			t.Errorf("got %d repairs, want 1; audit %+v, wrong: %v", k.Counters().Repaired.Load(), a, b.Wrong(t))
+			t.Errorf("sale with drift: got %d repairs, want 1; audit %+v, violations %v", k.Counters().Repaired.Load(), a, b.Wrong(t))
 		}
 	})
 }

@@ -86,16 +86,16 @@ func TestKeeperDiesAtAnyStep(t *testing.T) {
 		die, dead := kit.FromThenOn(at)
 		first := b.Failing(t, die)
 		if err := first.Run(t.Context()); !errors.Is(err, kit.ErrFault) || !dead.Load() {
-			t.Fatalf("got error %v, want the keeper to die", err)
+			t.Fatalf("first keeper: got error %v, want its death at the injected fault", err)
 		}
 		left := b.Rdb.Keys(t.Context(), "*staged*").Val()
 		staged := at == kit.Fault{Step: "stage", After: true} || at.Step == "shut" || at.Step == "recount" || at == kit.Fault{Step: "install"}
 		if staged != (len(left) > 0) {
-			t.Errorf("got staged keys %v, want some: %v", left, staged)
+			t.Errorf("staged keys after the death: got %v, want some: %v", left, staged)
 		}
 		for _, key := range left {
 			if ttl := b.Rdb.TTL(t.Context(), key).Val(); ttl <= 0 {
-				t.Errorf("staged key %s never expires", key)
+				t.Errorf("staged key %s: got no expiry, want one", key)
 			}
 		}
 		next := b.Keeper(t, "S")
@@ -122,11 +122,11 @@ func TestFailedStepIsRepeated(t *testing.T) {
 		for err := kit.ErrFault; err != nil; {
 			k.Want |= keeper.Compare | keeper.Scan
 			if err = k.Run(t.Context()); err != nil && !errors.Is(err, kit.ErrFault) {
-				t.Fatal(err)
+				t.Fatalf("keeper's run: got error %v, want none or the injected fault", err)
 			}
 		}
 		if !failed.Load() {
-			t.Fatal("the fault did not happen")
+			t.Fatal("injected fault: it did not happen, so the test proves nothing")
 		}
 		kit.None(t, wrongAfterBusySale(t, b))
 		compares(t, k)

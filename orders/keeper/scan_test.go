@@ -24,7 +24,7 @@ func TestScanComparesOnePagePerPass(t *testing.T) {
 				check.Must(t, check.Err(k.Pass(t.Context(), todo)))
 			}
 			if k.ScanWalk() != pages {
-				t.Errorf("got walk %d after %d pages, want %d", k.ScanWalk(), pages, pages)
+				t.Errorf("scan: got walk %d after %d pages, want %d", k.ScanWalk(), pages, pages)
 			}
 		}
 	})

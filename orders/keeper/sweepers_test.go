@@ -61,7 +61,7 @@ func (w *sweepers) expire(t *testing.T, at kit.Fault) (wrong []string) {
 	}
 	check.Must(t, g.Wait())
 	if left := w.dying.Load(); left > 0 {
-		t.Fatalf("got %d of %d nodes that did not die %v", left, w.deaths, at)
+		t.Fatalf("sweepers: %d of %d nodes did not die %v, want all dead", left, w.deaths, at)
 	}
 
 	if got := w.released.Load(); got != units {
@@ -189,7 +189,7 @@ func TestHundredSweepersCatchBrokenRelease(t *testing.T) {
 			w.deaths, w.intruders = 2, 0 // no passes without the lock: one could fence off a node before the node reaches its fault
 			w.gate = broken.gate(w)
 			if wrong := w.expire(t, broken.at); len(wrong) == 0 {
-				t.Error("the fault was not caught")
+				t.Error("broken release: got no violation, want one")
 			}
 		})
 	}

@@ -52,12 +52,12 @@ func TestDatabaseWentBack(t *testing.T) {
 				next := b.Keeper(t, "S")
 				check.Is(t, earlier.Run(t.Context()), orders.ErrFenced)
 				if n := len(b.Queue(t)); n != 1 {
-					t.Errorf("got %d queued orders after the pass of the earlier keeper, want 1", n)
+					t.Errorf("queue after the pass of the earlier keeper: got %d orders, want 1", n)
 				}
 				compares(t, next)
 				kit.None(t, b.Wrong(t))
 				if o := b.Rows(t)[queued]; o.Status != want {
-					t.Errorf("got status %q of the queued order, want %q", o.Status, want)
+					t.Errorf("queued order: got status %q, want %q", o.Status, want)
 				}
 			})
 		}

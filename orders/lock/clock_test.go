@@ -77,7 +77,7 @@ func (kind clockKind) setBack(t *testing.T, rdb *redis.Client) {
 		t.Helper()
 		l, err := b.TryAcquire(ctx, "lock:{sku}")
 		if !errors.Is(err, want) {
-			t.Fatalf("%s: got %v, want %v", what, err, want)
+			t.Fatalf("step %s with a clock set back: got error %v, want %v", what, err, want)
 		}
 		return l
 	}
@@ -86,7 +86,7 @@ func (kind clockKind) setBack(t *testing.T, rdb *redis.Client) {
 	try("a holds the lock for longer than b's lease", lease.ErrHeld)
 	check.Must(t, errors.Join(kind.step(ctx, rdb, l), l.Extend(ctx)))
 	if left := kind.left(ctx, rdb, l); left > clockLease {
-		t.Errorf("after a renewal: got %v left, want at most %v", left, clockLease)
+		t.Errorf("lease after a renewal: got %v left, want at most %v", left, clockLease)
 	}
 	try("a has renewed", lease.ErrHeld)
 
@@ -99,7 +99,7 @@ func (kind clockKind) setBack(t *testing.T, rdb *redis.Client) {
 		return
 	}
 	if left, err := b.Remaining(ctx, "lock:{sku}"); kind.name != "reentrant" && (err != nil || left[0] != 0) {
-		t.Errorf("lock of a crashed holder: got remaining %v, %v, want 0", left, err)
+		t.Errorf("lock of a crashed holder: got remaining %v, error %v, want 0", left, err)
 	}
 	second := try("a has crashed", nil)
 	check.Is(t, l.Extend(ctx), lease.ErrNotMine)

@@ -30,7 +30,7 @@ func (x examination) run(t *testing.T, broken twins) {
 			spoil(&sc)
 			s.patience = 500 * time.Millisecond // a broken twin never produces the event
 			if err := x(t, s, sc); err == nil {
-				t.Errorf("broken twin %q passed, want a failure", what)
+				t.Errorf("broken twin %q: it passed, want a failure", what)
 			} else {
 				t.Logf("%s: %v", what, err)
 			}
@@ -47,7 +47,7 @@ func TestHeldLockIsExclusive(t *testing.T) {
 		check.Must(t, err)
 		for _, c := range []*Client{a, b} {
 			if _, err := c.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, lease.ErrHeld) {
-				return fmt.Errorf("second acquire: got %v, want lease.ErrHeld", err)
+				return fmt.Errorf("second acquire: got error %v, want lease.ErrHeld", err)
 			}
 		}
 		return l.Release(ctx)
@@ -81,10 +81,10 @@ func TestLateReleaseKeepsNextHolder(t *testing.T) {
 			return err
 		}
 		if err := la.Release(ctx); !errors.Is(err, lease.ErrNotMine) {
-			return fmt.Errorf("release after another acquire: got %v, want lease.ErrNotMine", err)
+			return fmt.Errorf("release after another acquire: got error %v, want lease.ErrNotMine", err)
 		}
 		if _, err := b.TryAcquire(ctx, key); !errors.Is(err, lease.ErrHeld) {
-			return fmt.Errorf("third acquire: got %v, want lease.ErrHeld", err)
+			return fmt.Errorf("third acquire: got error %v, want lease.ErrHeld", err)
 		}
 		return lb.Release(ctx)
 	}).run(t, twins{
@@ -115,7 +115,7 @@ func TestWaiterSucceedsCrashedHolder(t *testing.T) {
 func TestTakeoverDetectsContextPastLease(t *testing.T) {
 	eachStore(t, func(t *testing.T, s server) {
 		if err := takeover(t, s, onredis.NewScripts(), -20*deadLease); err == nil {
-			t.Error("takeover passed with a context that outlives the lease, want a failure")
+			t.Error("takeover with a context that outlives the lease: got no failure, want one")
 		}
 	})
 }
@@ -138,10 +138,10 @@ func takeover(t *testing.T, s server, sc onredis.Scripts, drift time.Duration) e
 	}
 	defer func() { _ = l.Release(ctx) }()
 	if err := old.Context().Err(); err == nil {
-		return errors.New("two holders: the context of the first has not ended")
+		return errors.New("two holders: got the first context still alive, want it ended")
 	}
 	if cause := context.Cause(old.Context()); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrExpired) {
-		return fmt.Errorf("got cause %v, want lease.ErrLost and lease.ErrExpired", cause)
+		return fmt.Errorf("context of the first holder: got cause %v, want lease.ErrLost and lease.ErrExpired", cause)
 	}
 	return nil
 }

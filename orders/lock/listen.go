@@ -78,7 +78,7 @@ func (w *waits) listenOnce(ctx context.Context, log *slog.Logger) {
 			_ = pubsub.Ping(ctx) // if Ping fails, the next receive fails too
 		default:
 			if !broken { // once per outage
-				log.WarnContext(ctx, "lock: subscription failed, retrying; waiters poll until then", "err", err)
+				log.WarnContext(ctx, "lock: subscription failed and is retried; waiters poll until then", "err", err)
 			}
 			broken = true
 			_ = nap.For(ctx, 50*time.Millisecond+nap.Jitter(200*time.Millisecond))

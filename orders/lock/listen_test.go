@@ -46,7 +46,7 @@ func wantHandOver(t *testing.T, s server, waiter *Client, held, before, after fu
 	held()
 	next := make(chan error, 1)
 	go func() { next <- check.Err(waiter.Acquire(ctx, "lock:{sku}")) }()
-	check.Eventually(t, "in the queue", func() bool { return queueLen(t, s, "lock:{sku}") == 1 })
+	check.Eventually(t, "the waiter is in the queue", func() bool { return queueLen(t, s, "lock:{sku}") == 1 })
 	before()
 	check.Must(t, l.Release(ctx))
 	after()
@@ -71,17 +71,17 @@ func TestLeaseCountsFromGrantedRequest(t *testing.T) {
 			check.OK(t, err)
 			got <- l
 		}()
-		check.Eventually(t, "in the queue", func() bool { return queueLen(t, s, "lock:{sku}") == 1 })
+		check.Eventually(t, "the waiter is in the queue", func() bool { return queueLen(t, s, "lock:{sku}") == 1 })
 		before := time.Now()
 		check.Must(t, l.Release(ctx))
 		<-got
 		if waiter.leases.Renew(ctx, before.Add(far.Lease/3)); renewed.Load() == 0 {
-			t.Error("no renewal a third of a lease after the release: the lease counts from a later time than the request")
+			t.Error("renewal a third of a lease after the release: got none, want one")
 		}
 	})
 }
 
 // listening waits until the subscription of c is confirmed.
 func listening(t *testing.T, c *Client) {
-	check.Eventually(t, "listening", func() bool { return Listens(c) })
+	check.Eventually(t, "the client listens", func() bool { return Listens(c) })
 }

@@ -31,16 +31,16 @@ func TestRenewalDetectsStolenLock(t *testing.T) {
 		}
 		c.leases.Renew(ctx, time.Now().Add(leased/3))
 		if err := l.Context().Err(); err == nil {
-			return errors.New("context has not ended after a renewal that found another token")
+			return errors.New("context after a renewal that found another token: got it alive, want it ended")
 		}
 		if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrNotMine) {
-			return fmt.Errorf("got cause %v, want lease.ErrLost and lease.ErrNotMine", cause)
+			return fmt.Errorf("context of the stolen lock: got cause %v, want lease.ErrLost and lease.ErrNotMine", cause)
 		}
 		if err := l.Release(ctx); !errors.Is(err, lease.ErrNotMine) {
-			return fmt.Errorf("release: got %v, want lease.ErrNotMine", err)
+			return fmt.Errorf("release: got error %v, want lease.ErrNotMine", err)
 		}
 		if holder := rdb.Get(ctx, key).Val(); holder != "thief" {
-			return fmt.Errorf("key holds %q, want the thief's token", holder)
+			return fmt.Errorf("key of the lock: got %q, want the thief's token", holder)
 		}
 		return nil
 	}).run(t, twins{
@@ -66,13 +66,13 @@ func TestRenewalDetectsMissingKey(t *testing.T) {
 		}
 		c.leases.Renew(ctx, time.Now().Add(leased/3))
 		if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrExpired) {
-			return fmt.Errorf("got cause %v, want lease.ErrLost and lease.ErrExpired", cause)
+			return fmt.Errorf("context of the lock without a key: got cause %v, want lease.ErrLost and lease.ErrExpired", cause)
 		}
 		if n := rdb.Exists(ctx, key).Val(); n != 0 {
-			return errors.New("the renewal has created the key again")
+			return errors.New("renewal of a missing key: got the key again, want none")
 		}
 		if err := l.Release(ctx); !errors.Is(err, lease.ErrExpired) {
-			return fmt.Errorf("release: got %v, want lease.ErrExpired", err)
+			return fmt.Errorf("release: got error %v, want lease.ErrExpired", err)
 		}
 		return nil
 	}).run(t, twins{
@@ -99,10 +99,10 @@ func TestContextEndsBeforeLease(t *testing.T) {
 		inTime := l.Context().Err() == nil // on a busy machine, the renewal may fail too late
 		check.Receive(t, "the context ends", l.Context().Done())
 		if holder := s.connect(t).Get(ctx, key).Val(); holder != l.Token() {
-			return errors.New("the lease has ended before the context")
+			return errors.New("context and lease: got the lease ended first, want the context ended first")
 		}
 		if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrLost) || inTime && !errors.Is(cause, lease.ErrRenewal) {
-			return fmt.Errorf("got cause %v, want lease.ErrLost and lease.ErrRenewal", cause)
+			return fmt.Errorf("context without renewals: got cause %v, want lease.ErrLost and lease.ErrRenewal", cause)
 		}
 		return nil
 	}
@@ -110,7 +110,7 @@ func TestContextEndsBeforeLease(t *testing.T) {
 		check.OK(t, loseRenewals(t, s, leased/2-leased/20))
 		check.Must(t, s.connect(t).FlushAll(check.Context(t)).Err())
 		if err := loseRenewals(t, s, -leased/2); err == nil {
-			t.Error("check passed with a deadline after the end of the lease, want a failure")
+			t.Error("check with a deadline after the end of the lease: it passed, want a failure")
 		}
 	})
 }
@@ -123,12 +123,12 @@ func TestMissingScriptsAreSentAgain(t *testing.T) {
 		l, err := c.TryAcquire(ctx, "lock:{sku}")
 		check.Must(t, err)
 		if l.Key() != "lock:{sku}" || l.Token() == "" {
-			t.Errorf("got key %q and token %q, want lock:{sku} and a token", l.Key(), l.Token())
+			t.Errorf("acquired lock: got key %q and token %q, want lock:{sku} and a token", l.Key(), l.Token())
 		}
 		check.Must(t, rdb.ScriptFlush(ctx).Err())
 		c.leases.Renew(ctx, time.Now().Add(c.leases.Lease/3))
 		if err := l.Context().Err(); err != nil {
-			t.Fatalf("the lock is lost: %v, want it held", context.Cause(l.Context()))
+			t.Fatalf("lock after missing scripts: got it lost with cause %v, want it held", context.Cause(l.Context()))
 		}
 		check.Must(t, rdb.ScriptFlush(ctx).Err())
 		check.Must(t, l.Release(ctx))

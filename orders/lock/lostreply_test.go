@@ -34,7 +34,7 @@ func TestAcquireSucceedsAfterLostReply(t *testing.T) {
 		lost := p.LoseAnswers(1, with(sc.Acquire.Hash()))
 		l, err := c.TryAcquire(ctx, "lock:{sku}")
 		if lost() != 1 {
-			t.Fatalf("%d answers lost, want 1", lost())
+			t.Fatalf("lost answers: got %d, want 1", lost())
 		}
 		if err != nil {
 			return err
@@ -72,13 +72,13 @@ func TestLostAcquireLeavesNoKey(t *testing.T) {
 				}
 				err := <-acquired
 				if !errors.Is(err, lease.ErrUnknown) {
-					return fmt.Errorf("acquire: got %v, want lease.ErrUnknown", err)
+					return fmt.Errorf("acquire: got error %v, want lease.ErrUnknown", err)
 				}
 				if mute && !errors.Is(err, context.Canceled) {
-					return fmt.Errorf("acquire: got %v, want also context.Canceled", err)
+					return fmt.Errorf("acquire: got error %v, want also context.Canceled", err)
 				}
 				if left := s.connect(t).PTTL(check.Context(t), "lock:{sku}").Val(); left > 0 {
-					return fmt.Errorf("the key is left for %v, want it deleted", left)
+					return fmt.Errorf("key after the lost acquire: got it left for %v, want it deleted", left)
 				}
 				return nil
 			}).run(t, twins{
@@ -108,14 +108,14 @@ func TestReleaseSucceedsAfterLostReply(t *testing.T) {
 			}
 			lost := p.LoseAnswers(1, with(c.store.Scripts.Release.Hash()))
 			if err := l.Release(ctx); err != nil {
-				t.Errorf("taken=%v: release: %v", taken, err)
+				t.Errorf("release, taken=%v: got error %v, want none", taken, err)
 			}
 			if lost() != 1 {
-				t.Fatalf("taken=%v: %d answers lost, want 1", taken, lost())
+				t.Fatalf("lost answers, taken=%v: got %d, want 1", taken, lost())
 			}
 			holder := s.connect(t).Get(ctx, "lock:{sku}").Val()
 			if want := map[bool]string{true: "next"}[taken]; holder != want {
-				t.Errorf("key holds %q, want %q", holder, want)
+				t.Errorf("key of the lock: got %q, want %q", holder, want)
 			}
 		}
 
@@ -127,7 +127,7 @@ func TestReleaseSucceedsAfterLostReply(t *testing.T) {
 		p.LoseAnswers(1, with(sc.Release.Hash()))
 		n, err := sc.Release.Run(ctx, rdb, onredis.Keys("lock:{twin}"), "token", 1000, "1").Int64()
 		if err != nil || onredis.ReplyError(n, nil) == nil {
-			t.Errorf("release repeated by go-redis: got %d, %v, want a reply that is an error", n, err)
+			t.Errorf("release repeated by go-redis: got %d, error %v, want a reply that is an error", n, err)
 		}
 	})
 }
@@ -147,11 +147,11 @@ func TestReleaseCanBeRepeated(t *testing.T) {
 		p.LoseAnswers(math.MaxInt, func(sent []byte) bool { return broken.Load() && released(sent) })
 		check.Is(t, l.Release(ctx), lease.ErrUnknown)
 		if err := l.Context().Err(); err == nil {
-			t.Error("context has not ended after Release")
+			t.Error("context after Release: got it alive, want it ended")
 		}
 		broken.Store(false)
 		if err := l.Release(ctx); err != nil {
-			t.Errorf("second release: got %v, want nil", err)
+			t.Errorf("second release: got error %v, want nil", err)
 		}
 	})
 }

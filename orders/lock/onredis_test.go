@@ -48,7 +48,7 @@ func TestEmbeddedClientIsRecognized(t *testing.T) {
 		var log strings.Builder
 		s := onredis.New(c.client, lease.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if s.Extra != c.reach || strings.Contains(log.String(), "unknown type") != c.warns {
-			t.Errorf("%s: got reach %s and log %q, want reach %s and warning %t", c.name, s.Extra, &log, c.reach, c.warns)
+			t.Errorf("client %s: got reach %s and log %q, want reach %s and warning %t", c.name, s.Extra, &log, c.reach, c.warns)
 		}
 	}
 }

@@ -14,7 +14,7 @@ func TestLockWorksOutOfMemory(t *testing.T) {
 	rdb, ctx := s.connect(t), check.Context(t)
 	check.Must(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
 	if err := rdb.Set(ctx, "k", 1, 0).Err(); err == nil {
-		t.Fatal("SET succeeded, want an out-of-memory error")
+		t.Fatal("SET in a full Redis: got no error, want an out-of-memory error")
 	}
 	c := s.idle(t, lease.Config{})
 	for range 2 { // in the second round Redis has the scripts

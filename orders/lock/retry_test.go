@@ -36,7 +36,7 @@ func TestRetryStopsPerCall(t *testing.T) {
 		for call := 1; call <= 3; call++ {
 			check.Is(t, check.Err(c.Acquire(ctx, "lock:{sku}")), lease.ErrHeld)
 			if n := asked.Load(); n != int64(3*call) {
-				t.Errorf("got %d requests in %d calls, want 3 per call", n, call)
+				t.Errorf("acquire with retries: got %d requests in %d calls, want 3 per call", n, call)
 			}
 		}
 	})

@@ -36,18 +36,18 @@ func runRenewsManyLocks(t *testing.T) {
 		check.Must(t, err)
 		held[i] = l
 	}
-	check.Eventually(t, "every lock renewed", func() bool {
+	check.Eventually(t, "every lock has been renewed", func() bool {
 		return !slices.ContainsFunc(held, func(l *lease.Lock) bool { _, ok := renewed.Load(l.Key()); return !ok })
 	})
 	for _, l := range held {
 		if l.Context().Err() != nil {
-			t.Fatalf("lost: %v", context.Cause(l.Context()))
+			t.Fatalf("lock after its renewals: got it lost with cause %v, want it held", context.Cause(l.Context()))
 		}
 	}
-	check.Eventually(t, "goroutines are Run and its listener", func() bool { return goroutines() == 2 })
+	check.Eventually(t, "the only goroutines are Run and its listener", func() bool { return goroutines() == 2 })
 	stats := c.store.RDB.PoolStats()
 	if n := stats.TotalConns + stats.PubSubStats.Active; n > 4 {
-		t.Errorf("got %d connections for %d locks, want at most 4", n, locks)
+		t.Errorf("Redis client: got %d connections for %d locks, want at most 4", n, locks)
 	}
 }
 
@@ -76,10 +76,10 @@ func TestRemaining(t *testing.T) {
 		left, err := c.Remaining(ctx, "lock:{free}", "lock:{held}", "lock:{foreign}")
 		check.Must(t, err)
 		if left[0] != 0 || left[1] < 50*time.Second || left[1] > time.Minute || left[2] != lease.Forever {
-			t.Errorf("remaining: got %v, want 0, a minute, Forever", left)
+			t.Errorf("remaining times of the locks: got %v, want 0, a minute, Forever", left)
 		}
 		if left, err := c.Remaining(ctx); err != nil || len(left) != 0 {
-			t.Errorf("remaining without keys: got %v, %v, want none", left, err)
+			t.Errorf("remaining without keys: got %v, error %v, want none", left, err)
 		}
 	})
 }
@@ -109,12 +109,12 @@ func TestCluster(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	if err := (lease.Config{}).Validate(); err != nil {
-		t.Errorf("zero Config: %v", err)
+		t.Errorf("zero Config: got error %v, want none", err)
 	}
 	err := lease.Config{Lease: time.Millisecond, Drift: time.Second, Timeout: time.Second, MaxHold: -1}.Validate()
 	for _, field := range []string{"Lease", "Drift", "Timeout", "MaxHold"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("error %v does not name %s", err, field)
+			t.Errorf("invalid Config: got error %v, want one that names %s", err, field)
 		}
 	}
 	if d := (lease.Config{Lease: 10*time.Millisecond + 1}).WithDefaults().Lease; d != 11*time.Millisecond {

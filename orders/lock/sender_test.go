@@ -107,17 +107,17 @@ func TestConcurrentCallersSharePipeline(t *testing.T) {
 				return err
 			}, nil)
 			if known && pipelines != 1 {
-				t.Errorf("got %d pipelines for the waiting callers, want 1", pipelines)
+				t.Errorf("pipelines for the waiting callers: got %d, want 1", pipelines)
 			}
 			if !errors.Is(errs[20], lease.ErrHeld) {
-				t.Errorf("acquire a lock of another client: got %v, want ErrHeld", errs[20])
+				t.Errorf("acquire a lock of another client: got error %v, want ErrHeld", errs[20])
 			}
 			locks[20], errs[20] = theirs, nil
 			for i, l := range locks {
 				if errs[i] != nil {
-					t.Error(errs[i])
+					t.Errorf("acquire the lock of caller %d: got error %v, want none", i, errs[i])
 				} else if err := l.Release(ctx); err != nil {
-					t.Error(err)
+					t.Errorf("release: got error %v, want none", err)
 				}
 			}
 		}
@@ -140,11 +140,11 @@ func TestCancelledCallerLeavesNoLock(t *testing.T) {
 		}, cancel)
 		for i, err := range errs {
 			if (i == 10) != errors.Is(err, context.Canceled) {
-				t.Errorf("caller %d: got %v, want context.Canceled for caller 10 only", i, err)
+				t.Errorf("caller %d: got error %v, want context.Canceled for caller 10 only", i, err)
 			}
 		}
 		if n := s.connect(t).Exists(ctx, numbered(10)).Val(); n != 0 {
-			t.Error("the lock of the cancelled caller is held, want it free")
+			t.Error("lock of the cancelled caller: got it held, want it free")
 		}
 	})
 }
@@ -163,14 +163,14 @@ func TestReleasesSucceedAfterLostReplies(t *testing.T) {
 			for i := range locks {
 				var err error
 				if locks[i], err = c.TryAcquire(ctx, numbered(i)); err != nil {
-					t.Fatal(err)
+					t.Fatalf("acquire lock %d: got error %v, want none", i, err)
 				}
 			}
 			var lost func() int
 			errs, _ := crowd(t, c, c.store.Erasing, len(locks), func(i int) error { return locks[i].Release(ctx) },
 				func() { lost = p.LoseAnswers(2*c.store.Erasing.Group.InFlight, with(c.store.Scripts.Release.Hash())) })
 			if lost() == 0 {
-				t.Fatal("no answer was lost")
+				t.Fatal("answers of the server: got none lost, want one")
 			}
 			expired := 0
 			for i, err := range errs {
@@ -180,11 +180,11 @@ func TestReleasesSucceedAfterLostReplies(t *testing.T) {
 				if errors.Is(err, lease.ErrExpired) {
 					expired++
 				} else if err != nil {
-					t.Error(err)
+					t.Errorf("release with lost answers: got error %v, want none or ErrExpired", err)
 				}
 			}
 			if once != (expired == 0) {
-				t.Errorf("once=%v: got %d of %d releases with ErrExpired, want none only if once is set", once, expired, len(locks))
+				t.Errorf("releases with lost answers, once=%v: got %d of %d with ErrExpired, want none only if once is set", once, expired, len(locks))
 			}
 		}
 	})
@@ -198,7 +198,7 @@ func TestWaitingCallersFailAfterOneTimeout(t *testing.T) {
 		var pipelines int
 		for begun, timeout := false, 300*time.Millisecond; !begun; timeout *= 2 { // longer on a slow machine
 			if timeout > time.Minute {
-				t.Fatal("the callers never began together")
+				t.Fatal("callers: they never began together, want them in one pipeline")
 			}
 			c := s.idle(t, lease.Config{Lease: 3 * timeout, Timeout: timeout})
 			know(t, s, c.store.Scripts)
@@ -216,11 +216,11 @@ func TestWaitingCallersFailAfterOneTimeout(t *testing.T) {
 			if errors.Is(err, coalesce.ErrLate) || errors.Is(err, context.DeadlineExceeded) {
 				failed++
 			} else if err != nil {
-				t.Error(err)
+				t.Errorf("acquire while the server is silent: got error %v, want none or a timeout", err)
 			}
 		}
 		if pipelines != 0 || failed < 3*pipeline.Batch {
-			t.Errorf("got %d failed calls and %d pipelines, want at least %d and 0", failed, pipelines, 3*pipeline.Batch)
+			t.Errorf("callers of a silent server: got %d failed calls and %d pipelines, want at least %d and 0", failed, pipelines, 3*pipeline.Batch)
 		}
 	})
 }

@@ -56,7 +56,7 @@ func TestReleaseHandsOverInOrder(t *testing.T) {
 				}
 				errs <- err
 			}()
-			check.Eventually(t, "in the queue", func() bool { return queueLen(t, s, "lock:{sku}") == i+1 })
+			check.Eventually(t, "the waiter is in the queue", func() bool { return queueLen(t, s, "lock:{sku}") == i+1 })
 		}
 		if err := l.Release(ctx); err != nil {
 			return err
@@ -69,15 +69,15 @@ func TestReleaseHandsOverInOrder(t *testing.T) {
 			return err
 		}
 		if !slices.Equal(order, []int{0, 1, 2, 3, 4}) {
-			return fmt.Errorf("served in order %v, want the order of arrival", order)
+			return fmt.Errorf("waiters: got the order %v, want the order of arrival", order)
 		}
 		for _, n := range asked {
 			if n.Load() != 1 {
-				return fmt.Errorf("sent %d requests for one lock, want 1", n.Load())
+				return fmt.Errorf("waiter: got %d requests for one lock, want 1", n.Load())
 			}
 		}
 		if n := rdb.Exists(ctx, onredis.Keys("lock:{sku}")...).Val(); n != 0 {
-			return fmt.Errorf("%d keys are left, want none", n)
+			return fmt.Errorf("keys after the test: got %d, want none", n)
 		}
 		return nil
 	}).run(t, twins{
@@ -113,7 +113,7 @@ func TestReleaseSkipsCrashedWaiter(t *testing.T) {
 		defer cancel()
 		got := make(chan error, 1)
 		go func() { _, err := next.Acquire(waiting, "lock:{sku}"); got <- err }()
-		check.Eventually(t, "in the queue", func() bool { return queueLen(t, s, "lock:{sku}") == 2 })
+		check.Eventually(t, "the waiter is in the queue", func() bool { return queueLen(t, s, "lock:{sku}") == 2 })
 		if err := l.Release(ctx); err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func TestReleaseSkipsCrashedWaiter(t *testing.T) {
 			return err
 		}
 		if n := queueLen(t, s, "lock:{sku}"); n != 1 {
-			return fmt.Errorf("queue length %d, want 1: the waiter that was skipped", n)
+			return fmt.Errorf("wait queue: got length %d, want 1, the waiter that was skipped", n)
 		}
 		return nil
 	}).run(t, twins{
@@ -160,12 +160,12 @@ func TestReleaseRemovesExpiredWaiter(t *testing.T) {
 			return err
 		}
 		start := rdb.Time(ctx).Val()
-		check.Eventually(t, "deadline", func() bool { return rdb.Time(ctx).Val().Sub(start) > 20*time.Millisecond })
+		check.Eventually(t, "the waiter has passed its deadline", func() bool { return rdb.Time(ctx).Val().Sub(start) > 20*time.Millisecond })
 		if err := l.Release(ctx); err != nil {
 			return err
 		}
 		if got := rdb.Get(ctx, key).Val(); got != "alive" {
-			return fmt.Errorf("handed the lock to %q, want \"alive\"", got)
+			return fmt.Errorf("lock: got it handed to %q, want \"alive\"", got)
 		}
 		return nil
 	}).run(t, twins{
@@ -191,7 +191,7 @@ func TestCancelledWaitLeavesNothing(t *testing.T) {
 				check.Is(t, check.Err(b.Acquire(counted(waiting, &callers), "lock:{sku}")), tired)
 			})
 		}
-		check.Eventually(t, "all wait", func() bool {
+		check.Eventually(t, "all callers wait in the queue", func() bool {
 			return callers.Load() == 10 && queueLen(t, s, "lock:{sku}") == 1
 		})
 		cancel(tired)
@@ -199,14 +199,14 @@ func TestCancelledWaitLeavesNothing(t *testing.T) {
 
 		rdb := s.connect(t)
 		if holder := rdb.Get(ctx, "lock:{sku}").Val(); holder != l.Token() {
-			t.Errorf("key holds %q, want the holder's token", holder)
+			t.Errorf("key of the lock: got %q, want the holder's token", holder)
 		}
 		if n := queueLen(t, s, "lock:{sku}"); n != 0 {
-			t.Errorf("queue length %d after the cancellation, want 0", n)
+			t.Errorf("wait queue after the cancellation: got length %d, want 0", n)
 		}
 		check.Must(t, l.Release(ctx))
 		if keys := rdb.Keys(ctx, "*").Val(); len(keys) != 0 {
-			t.Errorf("keys %v are left, want none", keys)
+			t.Errorf("keys after the cancellation: got %v, want none", keys)
 		}
 		l, err = b.Acquire(ctx, "lock:{sku}") // needs a free turn
 		check.Must(t, err)
@@ -230,19 +230,19 @@ func TestOneWaiterPerClientSendsRequests(t *testing.T) {
 			all.Go(func() {
 				l, err := b.Acquire(counted(ctx, &callers), "lock:{sku}")
 				if err != nil {
-					t.Error(err)
+					t.Errorf("acquire in turn: got error %v, want none", err)
 					return
 				}
 				check.OK(t, l.Release(ctx))
 			})
 		}
-		check.Eventually(t, "all wait", func() bool {
+		check.Eventually(t, "all callers wait in the queue", func() bool {
 			return callers.Load() == waiters && attempts.Load() == 1
 		})
 		check.Must(t, l.Release(ctx))
 		all.Wait()
 		if n := attempts.Load(); n != waiters {
-			t.Errorf("got %d requests for %d waiters, want one each", n, waiters)
+			t.Errorf("waiters of one client: got %d requests for %d waiters, want one each", n, waiters)
 		}
 	})
 }

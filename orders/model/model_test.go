@@ -96,7 +96,7 @@ var coalesceTwins = []string{"ENDS_APART", "ENDS_AFTER_ONE", "GIVEN_UP_SENT", "T
 func TestModel(t *testing.T) {
 	if *search != "" {
 		if result := build(t, *model, true).search(t, *search); !result.passed() {
-			t.Errorf("%s\n%s", result.output, result.trail)
+			t.Errorf("model: got a violation, want none:\n%s\n%s", result.output, result.trail)
 		} else {
 			t.Log(result.output)
 		}
@@ -107,7 +107,7 @@ func TestModel(t *testing.T) {
 
 func TestRefusalModel(t *testing.T) {
 	if *search != "" {
-		t.Skip("-search")
+		t.Skip("-search is set: only TestModel runs that search")
 	}
 	build(t, "refusal.pml", true).checkAll(t, refusalSearches, twins(t, "refusal.pml"), "refused")
 }
@@ -146,7 +146,7 @@ func (p pan) check(t *testing.T, s setting, numbers map[string]string, property 
 	t.Helper()
 	result := p.search(t, s.parameters)
 	if !result.passed() {
-		t.Fatalf("the right design, %s:\n%s\n%s", s.parameters, result.output, result.trail)
+		t.Fatalf("model of the right design, %s: got a violation, want none:\n%s\n%s", s.parameters, result.output, result.trail)
 	}
 	t.Logf("%s: %s", s.parameters, regexp.MustCompile(`\S+ states, stored`).FindString(result.output))
 	for _, twin := range s.twins {
@@ -155,7 +155,7 @@ func (p pan) check(t *testing.T, s setting, numbers map[string]string, property 
 			expected = "twin!=" + numbers[twin]
 		}
 		if result := p.search(t, s.parameters+" TWIN="+numbers[twin]); !result.failed(expected) {
-			t.Errorf("%s was not caught:\n%s", twin, result.output)
+			t.Errorf("model of the broken twin %s: got no violation, want one:\n%s", twin, result.output)
 		}
 	}
 }
@@ -171,7 +171,7 @@ func TestEachTwinIsSearched(t *testing.T) {
 		}
 		slices.Sort(listed)
 		if defined := slices.Sorted(maps.Keys(twins(t, model))); !slices.Equal(listed, defined) {
-			t.Errorf("%s: got searches for the twins %v,\nwant %v", model, listed, defined)
+			t.Errorf("twins of %s: got searches for %v,\nwant %v", model, listed, defined)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func twins(t *testing.T, name string) map[string]string {
 	t.Helper()
 	model, err := os.ReadFile(name)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the model: got error %v, want none", err)
 	}
 	_, rest, found := strings.Cut(string(model), "/* The broken twins")
 	list, _, ended := strings.Cut(rest, "byte twin;")
@@ -190,7 +190,7 @@ func twins(t *testing.T, name string) map[string]string {
 		numbers[m[1]] = m[2]
 	}
 	if !found || !ended || len(numbers) == 0 {
-		t.Fatalf("%s has no list of broken twins", name)
+		t.Fatalf("model %s: got no list of broken twins, want one", name)
 	}
 	return numbers
 }
@@ -208,14 +208,14 @@ func build(t *testing.T, name string, packed bool) pan {
 	}
 	for _, tool := range []string{"spin", "gcc"} {
 		if _, err := exec.LookPath(tool); err != nil && mode == "require" {
-			t.Fatal(err)
+			t.Fatalf("find the tools: got error %v, want none", err)
 		} else if err != nil {
 			t.Skipf("%v (on Debian: apt-get install spin gcc libc6-dev)", err)
 		}
 	}
 	model, err := filepath.Abs(name)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create the verifier: got error %v, want none", err)
 	}
 	dir := t.TempDir()
 	for _, args := range [][]string{
@@ -225,7 +225,7 @@ func build(t *testing.T, name string, packed bool) pan {
 		{"gcc", "-O1", "-w", "-DSAFETY", map[bool]string{true: "-DCOLLAPSE", false: "-DPLAIN"}[packed], "-DVECTORSZ=1024", "-DMEMLIM=" + *memory, "-o", "pan", "pan.c"},
 	} {
 		if out, err := command(t, dir, args...).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+			t.Fatalf("build of the model, %s: got error %v, want none:\n%s", strings.Join(args, " "), err, out)
 		}
 	}
 	return pan(filepath.Join(dir, "pan"))
@@ -250,7 +250,7 @@ func (p pan) search(t *testing.T, parameters string) (r result) {
 		cmd.Env = environment
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			t.Fatalf("pan, %s: %v\n%s", parameters, err, out)
+			t.Fatalf("run of pan, %s: got error %v, want none:\n%s", parameters, err, out)
 		}
 		return string(out)
 	}

@@ -41,19 +41,19 @@ func TestArchivedSale(t *testing.T) {
 	archive, err := p.store.OpenArchive(ctx, name)
 	check.Must(t, err)
 	if _, err := archive.Step(ctx, "S", time.Minute); err == nil {
-		t.Fatal("a sale with a refund claim of this moment was archived")
+		t.Fatal("archive of a sale with a refund claim of this moment: got no error, want one")
 	}
 	kit.Exec(t, p.store.DB, "UPDATE sales SET updated_at = closes_at")
 	step, err := archive.Step(ctx, "S", 0)
 	if check.Must(t, err); step.Orders != 2 || !step.Last {
-		t.Fatalf("archive step: %+v, want the last, with 2 orders", step)
+		t.Fatalf("archive step: got %+v, want the last, with 2 orders", step)
 	}
 	check.Eventually(t, "the node does not list the sale", func() bool { return p.catalog.Known("S") == nil })
 	gone := func(when string, errs ...error) {
 		t.Helper()
 		for i, err := range errs {
 			if !errors.Is(err, orders.ErrNotFound) {
-				t.Errorf("%s, call %d: %v, want not found", when, i, err)
+				t.Errorf("calls to the archived sale, %s, call %d: got error %v, want not found", when, i, err)
 			}
 		}
 	}
@@ -70,18 +70,18 @@ func TestArchivedSale(t *testing.T) {
 	gone("an order", oldOrders()...)
 	gone("the sale", check.Err(place("ann")), check.Err(p.Offer(ctx, "S")), check.Err(p.Audit(ctx, "S")), check.Err(p.Rebuild(ctx, "S")), check.Err(p.EndSale(ctx, "S")))
 	if _, _, err := p.OrdersOfSale(ctx, "S", 10, ""); !errors.Is(err, orders.ErrNotFound) {
-		t.Errorf("orders of the sale: %v, want not found", err)
+		t.Errorf("orders of the sale: got error %v, want not found", err)
 	}
 
 	p.put(t, kit.Sale("S", 2, 1))
 	var second Placed
 	check.Eventually(t, "ann has an order of the new sale", func() bool { second, err = place("ann"); return err == nil })
 	if second.Replayed || second.Order.ID == paid.Order.ID || second.Order.Status != orders.PendingPayment {
-		t.Errorf("order with the key of an archived order: %+v, want a new order", second)
+		t.Errorf("order with the key of an archived order: got %+v, want a new order", second)
 	}
 	gone("an order, while the new sale is on", oldOrders()...)
 	if got := refundsOf(t, p.store); len(got) > 0 {
-		t.Errorf("refund claims of the new sale: %v, want none", got)
+		t.Errorf("refund claims of the new sale: got %v, want none", got)
 	}
 	p.settledAt(t, 1, 1, 0)
 }

@@ -61,13 +61,13 @@ func TestOrderByKeyOnlyIfTheIDIsUnknown(t *testing.T) {
 		check.Must(t, err)
 		cfg := Config{Store: kit.Onto(t, b.Store.On, failingPool{db}), Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)}
 		if o, err := New(cfg).Order(ctx, "ann", first, "S", "l"); err == nil {
-			t.Errorf("order %s, while the database fails: %s, want an error", first, o.ID)
+			t.Errorf("order %s, while the database fails: got %s, want an error", first, o.ID)
 		} else {
 			check.Is(t, err, kit.ErrFault)
 		}
 		cfg.Store, cfg.Gate = b.Store, failingHeld{b.Gate}
 		if o, err := New(cfg).Order(ctx, "ann", uuid.NewString(), "S", "l"); err != nil || o.ID != second {
-			t.Errorf("order with key l, while the gate cannot be asked: %+v, %v, want %s", o, err, second)
+			t.Errorf("order with key l, while the gate cannot be asked: got %+v, error %v, want %s", o, err, second)
 		}
 	})
 }

@@ -99,7 +99,7 @@ func (c *crowd) verify(t *testing.T) {
 	p := c.nodes[0]
 	a := p.settled(t, c.sku)
 	if a.Oversold != 0 || a.Available+a.Sold != a.Total {
-		t.Errorf("audit: %+v, want no units oversold or missing", a)
+		t.Errorf("audit: got %+v, want no units oversold or missing", a)
 	}
 	rows := kit.RowsOf(t, p.store.DB)
 	c.mu.Lock()
@@ -108,16 +108,16 @@ func (c *crowd) verify(t *testing.T) {
 		r, ok := rows[id]
 		switch {
 		case !ok || r.Buyer != answer.Buyer || r.Quantity != answer.Quantity:
-			t.Errorf("lost order: the answer was %+v, the row is %+v", answer, r)
+			t.Errorf("accepted order: got %+v in the answer and %+v as the row, want the same order", answer, r)
 		case answer.Status != orders.PendingPayment && r.Status != answer.Status:
-			t.Errorf("status of %s: the answer was %s, the row has %s", id, answer.Status, r.Status)
+			t.Errorf("order %s: got status %s in the answer and %s in the row, want the same status", id, answer.Status, r.Status)
 		}
 	}
 	// An undecided order becomes a row, or is gone.
 	for id, by := range c.undecided {
 		o, err := p.Order(t.Context(), by.buyer, id, c.sku, by.key)
 		if err != nil && !errors.Is(err, orders.ErrNotFound) || err == nil && o.Status == orders.Reserved {
-			t.Errorf("undecided order %s of %s: %+v, %v, want a row or not found", id, by.buyer, o, err)
+			t.Errorf("undecided order %s of %s: got %+v, error %v, want a row or not found", id, by.buyer, o, err)
 		}
 	}
 	units, keys := map[string]int64{}, map[string]string{}
@@ -126,7 +126,7 @@ func (c *crowd) verify(t *testing.T) {
 			units[r.Buyer] += r.Quantity
 		}
 		if other, twice := keys[r.Buyer+"/"+*r.IdempotencyKey]; twice {
-			t.Errorf("orders %s and %s of %s have the same key %s", id, other, r.Buyer, *r.IdempotencyKey)
+			t.Errorf("orders %s and %s of %s: got the same key %s, want different keys", id, other, r.Buyer, *r.IdempotencyKey)
 		}
 		keys[r.Buyer+"/"+*r.IdempotencyKey] = id
 	}
@@ -134,7 +134,7 @@ func (c *crowd) verify(t *testing.T) {
 	check.Must(t, err)
 	for buyer, n := range units {
 		if n > s.PerBuyerLimit {
-			t.Errorf("%s has %d units, want at most %d", buyer, n, s.PerBuyerLimit)
+			t.Errorf("buyer %s: got %d units, want at most %d", buyer, n, s.PerBuyerLimit)
 		}
 	}
 	t.Logf("%d durable orders, %d undecided; refused or failed: %v; audit: %+v", c.success.Load(), len(c.undecided), c.failed, a)

@@ -101,7 +101,7 @@ func TestDirectModeInAnyOrder(t *testing.T) {
 					wrong = rules.anyOrder(t, b, rand.New(rand.NewPCG(seed, 0)))
 				}
 				if (len(wrong) > 0) != (broken != "") {
-					t.Errorf("rules %q: violations %q", broken, wrong)
+					t.Errorf("direct mode with broken rules %q: got violations %q, want some only with broken rules", broken, wrong)
 				}
 			})
 		})
@@ -129,7 +129,7 @@ func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wro
 		case 2, 3, 4:
 			decisions, err := rules.order(t, b, []inventory.Queued{asked(buyer, key, units), asked("joe", key, units)})
 			if err != nil && !errors.Is(err, orders.ErrNotDirect) {
-				t.Fatal(err)
+				t.Fatalf("direct commit: got error %v, want none or ErrNotDirect", err)
 			}
 			for _, d := range decisions {
 				refused[[2]string{d.Queued.Buyer, d.Queued.Key}] = d.Refused == orders.SoldOut && d.Queued.Key != ""
@@ -146,7 +146,7 @@ func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wro
 				k.Want |= keeper.Inspect
 			}
 			if err := k.Step(t.Context()); err != nil && !fencedOff(err) {
-				t.Fatal(err)
+				t.Fatalf("step of the keeper: got error %v, want none or a fencing error", err)
 			}
 		case 7:
 			k := b.Keeper(t, "S")

@@ -66,7 +66,7 @@ func TestDirectMode(t *testing.T) {
 			t.Helper()
 			answer, err := place(p, buyer, key, quantity)
 			if err != nil || answer.Order.Status != orders.PendingPayment {
-				t.Fatalf("%s orders %d with key %q: %+v, %v", buyer, quantity, key, answer, err)
+				t.Fatalf("order of %s, %d units with key %q: got %+v, error %v, want it pending", buyer, quantity, key, answer, err)
 			}
 			return answer.Order
 		}
@@ -78,7 +78,7 @@ func TestDirectMode(t *testing.T) {
 			t.Helper()
 			replay, err := place(a, want.Buyer, *want.IdempotencyKey, want.Quantity)
 			if err != nil || !replay.Replayed || replay.Order.ID != want.ID {
-				t.Errorf("replay: %+v, %v, want order %s", replay, err, want.ID)
+				t.Errorf("replay: got %+v, error %v, want order %s", replay, err, want.ID)
 			}
 		}
 		before := accepted(a, "ann", "k", 1)
@@ -87,7 +87,7 @@ func TestDirectMode(t *testing.T) {
 		untilMode(t, orders.ModeDirect, a, b)
 		check.Eventually(t, "both nodes are in direct mode", func() bool { return a.Controller().InDirectMode() && b.Controller().InDirectMode() })
 		if n := a.Controller().Counters().DirectEntered.Load() + b.Controller().Counters().DirectEntered.Load(); n != 1 {
-			t.Errorf("direct mode was entered %d times, want once", n)
+			t.Errorf("sale: got direct mode entered %d times, want once", n)
 		}
 		first := accepted(b, "ann", "l", 2)
 		refused(inventory.ErrBuyerLimit, a, "ann", "m", 1)
@@ -100,21 +100,21 @@ func TestDirectMode(t *testing.T) {
 		cancels(t, b, "bob", bob.ID, nil)
 		eve := accepted(b, "eve", "k", 1) // one of the units that bob has released
 		if o, err := a.Order(ctx, "eve", uuid.NewString(), "S", "k"); err != nil || o.Buyer != "eve" {
-			t.Errorf("order by its key: %+v, %v, want eve's", o, err)
+			t.Errorf("order by its key: got %+v, error %v, want eve's", o, err)
 		}
 		put.Total++
 		if _, _, err := a.PutSale(ctx, put); err != nil {
-			t.Errorf("raise the total in direct mode: %v", err)
+			t.Errorf("raise the total in direct mode: got error %v, want none", err)
 		}
 		if audit, err := b.Audit(ctx, "S"); err != nil || !audit.Balanced || audit.Sold != 4 || audit.Available+audit.Restoring != 3 {
-			t.Errorf("audit: %+v, %v, want 4 sold and 3 available or restoring", audit, err)
+			t.Errorf("audit: got %+v, error %v, want 4 sold and 3 available or restoring", audit, err)
 		}
 		check.Eventually(t, "the offer has the units that the database has", func() bool {
 			offers, err := b.Offers(ctx)
 			return err == nil && len(offers) == 1 && offers[0].Available == 3
 		})
 		if rows := kit.RowsOf(t, a.store.DB); len(rows) != 4 {
-			t.Errorf("%d rows, want 4: a refusal must not leave a row", len(rows))
+			t.Errorf("orders of the sale: got %d rows, want 4, because a refusal must not leave a row", len(rows))
 		}
 		put.OpensAt, put.ClosesAt = put.OpensAt.Add(2*time.Hour), put.ClosesAt.Add(2*time.Hour)
 		_, _, _ = a.PutSale(ctx, put)
@@ -128,7 +128,7 @@ func TestDirectMode(t *testing.T) {
 		untilMode(t, orders.ModeGate, a, b)
 		a.settledAt(t, 4, 3)
 		if a.Controller().Counters().DirectLeft.Load()+b.Controller().Counters().DirectLeft.Load() != 1 {
-			t.Error("direct mode was not left exactly once")
+			t.Error("sale: got direct mode left not exactly once, want once")
 		}
 		check.Eventually(t, "joe has the last units, through the gate", func() bool {
 			_, err := place(a, "joe", "k", 3)
@@ -136,7 +136,7 @@ func TestDirectMode(t *testing.T) {
 		})
 		refused(inventory.ErrSoldOut, b, "max", "", 1)
 		if sold := a.settled(t, "S").Sold; sold != 7 {
-			t.Errorf("%d units sold, want 7", sold)
+			t.Errorf("sale: got %d units sold, want 7", sold)
 		}
 	})
 }
@@ -174,19 +174,19 @@ func TestCutOffNodeChangesNothing(t *testing.T) {
 			return err == nil && now.Epoch == was.Epoch && now.Mode == orders.ModeGate
 		}
 		if !unchanged() || cut.Controller().InDirectMode() {
-			t.Error("the node that is cut off has changed the sale")
+			t.Error("node that is cut off: it has changed the sale or its mode, want no change")
 		}
 		for what, err := range map[string]error{
 			"an order":                          check.Err(cut.Place(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1})),
 			"an order that may be in the queue": check.Err(cut.Cancel(t.Context(), "bob", orders.NewOrderID("S"))),
 		} {
 			if !isUnavailable(err) {
-				t.Errorf("on the node that is cut off, %s: %v, want unavailable", what, err)
+				t.Errorf("node that is cut off, %s: got error %v, want unavailable", what, err)
 			}
 		}
 		// The broken twin ignores the heartbeats of other nodes.
 		if entered, err := bare.EnterDirect(t, cut.store, 0); !entered || err != nil || unchanged() {
-			t.Errorf("broken twin: entered %t, %v; want direct mode", entered, err)
+			t.Errorf("broken twin: got entered %t, error %v, want direct mode", entered, err)
 		}
 	})
 }
@@ -202,11 +202,11 @@ func TestEnterDirect(t *testing.T) {
 			t.Helper()
 			entered, err := bare.EnterDirect(t, st, alive)
 			if entered != want || err != nil {
-				t.Errorf("%s: entered %t, %v, want %t", when, entered, err, want)
+				t.Errorf("enter direct mode, %s: got %t, error %v, want %t", when, entered, err, want)
 			}
 			twice, err := bare.EnterDirect(t, st, alive)
 			if twice || err != nil {
-				t.Errorf("%s, second call: entered %t, %v, want false", when, twice, err)
+				t.Errorf("enter direct mode, %s, second call: got %t, error %v, want false", when, twice, err)
 			}
 			kit.Exec(t, st.DB, "UPDATE sales SET mode = 'gate'")
 		}
@@ -214,7 +214,7 @@ func TestEnterDirect(t *testing.T) {
 			t.Helper()
 			nodes, err := st.Beat(t.Context(), node, unwritable, alive)
 			if err != nil || !slices.ContainsFunc(nodes, func(n store.Node) bool { return n.ID == node }) {
-				t.Fatalf("heartbeat of %s: %+v, %v", node, nodes, err)
+				t.Fatalf("heartbeat of %s: got nodes %+v, error %v, want it among them", node, nodes, err)
 			}
 		}
 		beat("me", inventory.Standalone)
@@ -227,7 +227,7 @@ func TestEnterDirect(t *testing.T) {
 		kit.Exec(t, st.DB, "UPDATE nodes SET seen_at = ? WHERE id = 'keeper'", kit.ClockOf(t, st.DB).Add(2*alive))
 		enters(true, "once the database's clock was set back")
 		if nodes, err := st.Beat(t.Context(), "me", []string{inventory.Standalone}, alive); err != nil || len(nodes) != 1 || nodes[0].ID != "me" {
-			t.Errorf("live nodes: %+v, %v, want only me", nodes, err)
+			t.Errorf("live nodes: got %+v, error %v, want only me", nodes, err)
 		}
 		beat("keeper", inventory.Standalone)
 		enters(true, "once the keeper reports that it cannot write to Redis")
@@ -270,7 +270,7 @@ func TestEnteringFencesTheKeeper(t *testing.T) {
 					wrong = append(wrong, fmt.Sprintf("after the next keeper: mode %s, audit %+v", mode, a))
 				}
 				if (len(wrong) > 0) != (broken != "") {
-					t.Errorf("entering %s: violations %q", broken, wrong)
+					t.Errorf("direct mode entered %s: got violations %q, want some only with a broken rule", broken, wrong)
 				}
 			})
 		})
@@ -282,7 +282,7 @@ func directly(t testing.TB, b *bare.Bare, buyer, key string, quantity int64) *or
 	t.Helper()
 	d, err := b.Store.Direct(t.Context(), "S", []inventory.Queued{asked(buyer, key, quantity)})
 	if err != nil || d[0].Refused != "" {
-		t.Fatalf("direct order of %s: %+v, %v", buyer, d, err)
+		t.Fatalf("direct order of %s: got %+v, error %v, want it accepted", buyer, d, err)
 	}
 	return d[0].Order
 }

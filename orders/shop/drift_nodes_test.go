@@ -40,10 +40,10 @@ func TestBusySaleIsNotRepaired(t *testing.T) {
 		stop()
 		c.verify(t)
 		if a := a.settled(t, "S"); a.Total != put.Total || a.Sold == 0 {
-			t.Errorf("audit: %+v, want a total of %d", a, put.Total)
+			t.Errorf("audit: got %+v, want a total of %d", a, put.Total)
 		}
 		if n := count(func(n *keeper.Counters) *atomic.Int64 { return &n.Repaired }); n != 0 {
-			t.Errorf("%d repairs in %d comparisons, want none", n, compared())
+			t.Errorf("busy sale: got %d repairs in %d comparisons, want none", n, compared())
 		}
 	})
 }
@@ -71,12 +71,12 @@ func TestDriftUnderLoad(t *testing.T) {
 		stop()
 		check.Eventually(t, "both stores agree", func() bool { return len(b.Wrong(t)) == 0 })
 		if p.Controller().Counters().Repaired.Load() == 0 {
-			t.Error("no drift was repaired")
+			t.Error("drift: got no repair, want one")
 		}
 		c.verify(t)
 		n := min(p.settled(t, "S").Available, 200)
 		if bought := allBuy(t, p, "S", "fresh", int(n)); len(bought) != int(n) {
-			t.Errorf("%d units sold, want %d", len(bought), n)
+			t.Errorf("sale after the drift: got %d units sold, want %d", len(bought), n)
 		}
 	})
 }

@@ -50,10 +50,10 @@ func TestEndSale(t *testing.T) {
 				places(t, p, Placement{Buyer: "bob", SKU: sku, Quantity: 1}, inventory.ErrClosed)
 			}
 			if offer.State(offer.Now, offer.Available) != "closed" {
-				t.Errorf("%s: %+v, want state closed", sku, offer)
+				t.Errorf("sale %s after its end: got %+v, want state closed", sku, offer)
 			}
 			if second := b.ends(t, sku); second.ETag() != offer.ETag() || !second.ClosesAt.Equal(offer.ClosesAt) {
-				t.Errorf("%s: the second end returned %+v, want %+v", sku, second, offer)
+				t.Errorf("second end of %s: got %+v, want %+v", sku, second, offer)
 			}
 			if sku == "open" {
 				places(t, a, ann, nil)
@@ -88,7 +88,7 @@ func TestEndSaleWaitsForRedisClock(t *testing.T) {
 	p.gateTimeout = 50 * time.Millisecond
 	check.Is(t, check.Err(p.EndSale(t.Context(), "S")), orders.ErrUnavailable)
 	if sale, err := p.store.Sale(t.Context(), "S"); err != nil || time.Until(sale.ClosesAt) > 0 {
-		t.Errorf("sale after EndSale: %+v, %v, want it closed", sale, err)
+		t.Errorf("sale after EndSale: got %+v, error %v, want it closed", sale, err)
 	}
 	clock.behind.Store(0)
 	p.gateTimeout = bare.Patience

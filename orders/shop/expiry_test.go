@@ -89,14 +89,14 @@ func TestPaidInTheInstantOfExpiry(t *testing.T) {
 			}
 			ends[end]++
 			if (errs[i] == nil) != (o.Status == orders.Paid) || errs[i] != nil && !errors.Is(errs[i], orders.ErrOrderClosed) {
-				t.Errorf("payment of %s: %v, but the order is %s", id, errs[i], o.Status)
+				t.Errorf("payment of %s at its expiry: got error %v, but the order is %s, want paid without an error or closed with one", id, errs[i], o.Status)
 			}
 		}
 		if wrong := wrongWithLate(t, b, refs); len(wrong) > 0 {
-			t.Errorf("%d violations, such as %q", len(wrong), wrong[:min(5, len(wrong))])
+			t.Errorf("payments at the expiry: got %d violations, such as %q, want none", len(wrong), wrong[:min(5, len(wrong))])
 		}
 		if ends["paid"] == 0 || ends["paid late"]+ends["expired"] == 0 {
-			t.Errorf("outcomes %v: no payment raced with an expiry", ends)
+			t.Errorf("payments at the expiry: got outcomes %v, want both paid and expired orders", ends)
 		}
 		t.Logf("ends: %v; audit: %+v", ends, a)
 	})

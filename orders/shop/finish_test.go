@@ -60,7 +60,7 @@ func TestRedisForgetsASaleThatIsOver(t *testing.T) {
 		before := gate.summaries.Load()
 		check.Eventually(t, "the keeper has inspected the gate several times", func() bool { return gate.summaries.Load() > before+10 })
 		if len(kept()) == 0 {
-			t.Fatal("Redis has forgotten a sale with an open order")
+			t.Fatal("Redis: it has forgotten a sale with an open order, want the sale kept")
 		}
 		kit.Overdue(t, p.store.DB, pending.Order.ID)
 		_, err = untilKnown(t, func() (map[string]int64, error) { return p.store.Expire(ctx) })
@@ -71,20 +71,20 @@ func TestRedisForgetsASaleThatIsOver(t *testing.T) {
 		})
 
 		if replay, err := place("paid"); err != nil || !replay.Replayed || replay.Order.Status != orders.Paid {
-			t.Errorf("replay: %+v, %v, want the paid order", replay, err)
+			t.Errorf("replay: got %+v, error %v, want the paid order", replay, err)
 		}
 		for _, key := range []string{"new", ""} {
 			check.Is(t, check.Err(place(key)), inventory.ErrClosed)
 		}
 		pays(t, p, "ann", pending.Order.ID, "late", orders.ErrOrderClosed)
 		if got := strings.Join(refundsOf(t, p.store), ", "); got != "ann late closed" {
-			t.Errorf("refund claims: %q, want %q", got, "ann late closed")
+			t.Errorf("refund claims: got %q, want %q", got, "ann late closed")
 		}
 		if a, err := p.Audit(ctx, "S"); err != nil || !a.Balanced || a.Available != 4 || a.Paid != 1 {
-			t.Errorf("audit: %+v, %v, want 4 available and 1 paid", a, err)
+			t.Errorf("audit: got %+v, error %v, want 4 available and 1 paid", a, err)
 		}
 		if keys := kept(); len(keys) > 0 {
-			t.Errorf("keys %q are in Redis, want none", keys)
+			t.Errorf("keys of an ended sale in Redis: got %q, want none", keys)
 		}
 
 		put.ClosesAt = put.ClosesAt.Add(2 * time.Hour)
@@ -93,7 +93,7 @@ func TestRedisForgetsASaleThatIsOver(t *testing.T) {
 			check.Eventually(t, "an order with key "+key+" in the reopened sale", func() bool {
 				placed, err := place(key)
 				if err != nil && !errors.Is(err, inventory.ErrRebuilding) || err == nil && placed.Replayed != (key == "paid") {
-					t.Fatalf("order with key %s in the reopened sale: %+v, %v", key, placed, err)
+					t.Fatalf("order with key %s in the reopened sale: got %+v, error %v, want a new order, or a replay for key paid", key, placed, err)
 				}
 				return err == nil
 			})

@@ -33,17 +33,17 @@ func TestFiftyEqualRequests(t *testing.T) {
 			first := 0
 			for i, a := range answers {
 				if errs[i] != nil || a.Order.Status != orders.PendingPayment || a.Order.ID != answers[0].Order.ID || a.Order.Amount != 2*1999 {
-					t.Fatalf("answer %d: %+v, %v, want %+v", i, a.Order, errs[i], answers[0].Order)
+					t.Fatalf("answer %d: got %+v, error %v, want %+v", i, a.Order, errs[i], answers[0].Order)
 				}
 				if !a.Replayed {
 					first++
 				}
 			}
 			if first != 1 {
-				t.Errorf("%d answers without Replayed, want 1", first)
+				t.Errorf("answers to equal requests: got %d without Replayed, want 1", first)
 			}
 			if rows := kit.RowsOf(t, nodes[0].store.DB); len(rows) != n+1 {
-				t.Errorf("%d rows, want %d", len(rows), n+1)
+				t.Errorf("orders after equal requests: got %d rows, want %d", len(rows), n+1)
 			}
 		}
 		nodes[0].settledAt(t, 2*buyers, 100-2*buyers)
@@ -76,12 +76,12 @@ func TestReplayFindsTheOrder(t *testing.T) {
 				}
 				replay, err := decided(ann)
 				if err != nil || !replay.Replayed || replay.Order.ID != first.Order.ID || replay.Order.Status != status {
-					t.Errorf("replay %s: %+v, %v, want order %s with status %s", when, replay.Order, err, first.Order.ID, status)
+					t.Errorf("replay %s: got %+v, error %v, want order %s with status %s", when, replay.Order, err, first.Order.ID, status)
 				}
 				other := ann
 				other.Quantity = 2
 				if got, err := decided(other); !errors.Is(err, inventory.ErrMismatch) {
-					t.Errorf("another body %s: %+v, %v, want %v", when, got.Order, err, inventory.ErrMismatch)
+					t.Errorf("another body %s: got %+v, error %v, want %v", when, got.Order, err, inventory.ErrMismatch)
 				}
 			}
 		}
@@ -155,7 +155,7 @@ func TestRejectedOrder(t *testing.T) {
 				_, payErr := p.Pay(ctx, o.Buyer, o.ID, "ref")
 				_, cancelErr := p.Cancel(ctx, o.Buyer, o.ID)
 				if !errors.Is(payErr, orders.ErrOrderClosed) || !errors.Is(cancelErr, orders.ErrOrderClosed) {
-					t.Errorf("rejected order: pay %v, cancel %v, want %v", payErr, cancelErr, orders.ErrOrderClosed)
+					t.Errorf("rejected order: got error %v for pay and %v for cancel, want %v", payErr, cancelErr, orders.ErrOrderClosed)
 				}
 			}
 		}
@@ -183,7 +183,7 @@ func TestKeyOfALostOrder(t *testing.T) {
 		check.Eventually(t, "the key makes an order", func() bool {
 			second, err := p.Place(ctx, ann)
 			if err == nil && second.Order.ID == first.Order.ID {
-				t.Fatalf("the key returned the lost order %s", first.Order.ID)
+				t.Fatalf("order with the key of a lost order: got the lost order %s, want a new order", first.Order.ID)
 			}
 			return err == nil && second.Order.Status == orders.PendingPayment
 		})
@@ -209,7 +209,7 @@ func TestReplayAfterRedisLostTheBuyers(t *testing.T) {
 				for _, p := range []*shop{a, b} {
 					replay, err := p.Place(ctx, ann)
 					if errors.Is(err, inventory.ErrSoldOut) || errors.Is(err, inventory.ErrBuyerLimit) {
-						t.Fatalf("round %d: the replay of a durable order was refused: %v", round, err)
+						t.Fatalf("replay of a durable order, round %d: got error %v, want no refusal", round, err)
 					}
 					if err != nil || replay.Order.ID != first.Order.ID {
 						return false

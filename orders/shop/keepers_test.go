@@ -76,7 +76,7 @@ func sellsAll(t *testing.T, skus []string, nodes ...*shop) {
 	for _, sku := range skus {
 		for _, p := range nodes {
 			if o := places(t, p, Placement{Buyer: "ann", SKU: sku, Quantity: 1}, nil).Order; o.Status != orders.PendingPayment {
-				t.Errorf("order of %s through %s: %+v, want %s", sku, p.store.Node, o, orders.PendingPayment)
+				t.Errorf("order of %s through %s: got %+v, want %s", sku, p.store.Node, o, orders.PendingPayment)
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func TestStoppingNodeHandsOver(t *testing.T) {
 		a.stop()
 		for i, lock := range b.locksOf(t, moved) {
 			if lock == locks[i] {
-				t.Errorf("%s is locked by the node that has stopped", moved[i])
+				t.Errorf("lock of %s: got the one of the node that has stopped, want another", moved[i])
 			}
 		}
 		check.Eventually(t, "b keeps all SKUs", func() bool { return keptOnce(skus, b) })
@@ -144,7 +144,7 @@ func TestDeadNodeIsReplaced(t *testing.T) {
 		}
 		check.Eventually(t, "the other nodes keep all SKUs", func() bool { return keptOnce(skus, b, c) })
 		if sale, err := b.store.Sale(t.Context(), lost[0]); err != nil || sale.Fence <= before.Fence {
-			t.Errorf("fence %d, %v, want more than the dead node's %d", sale.Fence, err, before.Fence)
+			t.Errorf("fence of the sale: got %d, error %v, want more than the dead node's %d", sale.Fence, err, before.Fence)
 		}
 		sellsAll(t, skus, b, c)
 
@@ -177,7 +177,7 @@ func TestTakenOverWithinOneLease(t *testing.T) {
 				p.start(t)
 				check.Eventually(t, "the other node keeps all SKUs", func() bool { return keptOnce(skus, p) })
 				if took := time.Since(died); took <= aLease != within {
-					t.Errorf("taken over after %v, want within a lease of %v: %t", took, aLease, within)
+					t.Errorf("takeover: got it after %v, want within a lease of %v: %t", took, aLease, within)
 				}
 			})
 		})

@@ -144,7 +144,7 @@ func eachCrash(t *testing.T, ways map[string]strike, queued func(*testing.T, *se
 						faults, struck := strike(at)
 						first := b.Failing(t, faults)
 						if err := first.Run(t.Context()); !errors.Is(err, kit.ErrFault) || !struck.Load() {
-							t.Fatalf("the keeper did not fail at %s: %v", at, err)
+							t.Fatalf("keeper at %s: got error %v, want the injected fault", at, err)
 						}
 						b.Keeper(t, "S").Finish(t)
 						verify(t, b, New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)}), refs, list)
@@ -164,12 +164,12 @@ func TestLatePaymentCrash(t *testing.T) {
 	eachCrash(t, ways, belated, func(t *testing.T, b *bare.Bare, p *Service, refs map[string]bool, list map[string]string) {
 		kit.None(t, wrongWithLate(t, b, refs))
 		if got := refundsOf(t, b.Store); !kit.SameInAnyOrder(got, want) {
-			t.Errorf("refund claims: %q, want %q", got, want)
+			t.Errorf("refund claims: got %q, want %q", got, want)
 		}
 		for buyer, ref := range map[string]string{"ann": "fits", "bob": "over-limit", "eve": "sold-out"} {
 			o, err := p.Pay(t.Context(), buyer, list[buyer], ref)
 			if paid := buyer == "ann"; paid != (err == nil) || !paid && !errors.Is(err, orders.ErrOrderClosed) {
-				t.Errorf("repeated payment of %s: %+v, %v, want paid %t", buyer, o, err, paid)
+				t.Errorf("repeated payment of %s: got %+v, error %v, want paid %t", buyer, o, err, paid)
 			}
 		}
 	})
@@ -248,7 +248,7 @@ func TestLatePaymentTwins(t *testing.T) {
 				b, refs, _ := belated(t, s)
 				want := spoil(t, b)
 				if wrong := strings.Join(wrongWithLate(t, b, refs), "; "); !strings.Contains(wrong, want) {
-					t.Errorf("violations: %q, want %q", wrong, want)
+					t.Errorf("violations of the twin: got %q, want %q", wrong, want)
 				}
 			})
 		})

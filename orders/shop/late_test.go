@@ -24,7 +24,7 @@ func refundsOf(t testing.TB, st *store.Store) []string {
 	t.Helper()
 	rows, next, err := st.Claims(t.Context(), 1000, "")
 	if err != nil || next != "" {
-		t.Fatalf("refund claims: %v, next page %q", err, next)
+		t.Fatalf("refund claims: got error %v and next page %q, want neither", err, next)
 	}
 	all := []string{}
 	for _, r := range rows {
@@ -41,7 +41,7 @@ func (p *shop) expired(t testing.TB, buyer string, quantity int64) string {
 		var err error
 		placed, err = p.Place(t.Context(), Placement{Buyer: buyer, SKU: "S", Quantity: quantity})
 		if err != nil && !errors.Is(err, inventory.ErrSoldOut) { // the node may still remember "sold out"
-			t.Fatal(err)
+			t.Fatalf("order: got error %v, want none or sold out", err)
 		}
 		return err == nil && placed.Order.Status == orders.PendingPayment
 	})
@@ -71,7 +71,7 @@ func TestLatePayment(t *testing.T) {
 		for range 2 { // the second payment repeats the first
 			o, err := p.Pay(ctx, "ann", id, "late")
 			if err != nil || o.ID != id || o.Status != orders.Paid || *o.PaymentRef != "late" || o.PaidAt == nil || o.ClosedAt != nil {
-				t.Fatalf("late payment: %+v, %v, want a paid order", o, err)
+				t.Fatalf("late payment: got %+v, error %v, want a paid order", o, err)
 			}
 		}
 		pays(t, p, "ann", id, "another", orders.ErrAlreadyPaid)
@@ -81,7 +81,7 @@ func TestLatePayment(t *testing.T) {
 		p.dropped(t)
 		p.settledAt(t, 2, 3, 2)
 		if got := refundsOf(t, p.store); len(got) > 0 {
-			t.Errorf("refund claims: %q, want none", got)
+			t.Errorf("refund claims: got %q, want none", got)
 		}
 		check.Must(t, check.Err(p.Rebuild(ctx, "S")))
 		p.settledAt(t, 2, 3, 2)
@@ -145,7 +145,7 @@ func TestLatePaymentThatDoesNotFit(t *testing.T) {
 					}
 				}
 				if got, want := refundsOf(t, p.store), []string{"ann late " + reason}; !slices.Equal(got, want) {
-					t.Errorf("refund claims: %q, want %q", got, want)
+					t.Errorf("refund claims: got %q, want %q", got, want)
 				}
 				pays(t, p, "ann", id, "another", nil)
 				pays(t, p, "ann", id, "late", orders.ErrOrderClosed)
@@ -172,12 +172,12 @@ func TestPaymentOfAClosedOrderIsRefunded(t *testing.T) {
 			}
 		}
 		if got, want := refundsOf(t, store), []string{"buyer-0 ref cancelled", "buyer-1 ref rejected"}; !slices.Equal(got, want) {
-			t.Errorf("refund claims: %q, want %q", got, want)
+			t.Errorf("refund claims: got %q, want %q", got, want)
 		}
 		rows, _, err := store.Claims(ctx, 1, "")
 		now := kit.ClockOf(t, store.DB)
 		if r := rows[0]; err != nil || r.OrderID != ids[0] || r.SKU != "S" || r.Currency != "EUR" || now.Sub(r.CreatedAt).Abs() > time.Minute {
-			t.Errorf("claim: %+v, %v, want one of now for order %s", r, err, ids[0])
+			t.Errorf("claim: got %+v, error %v, want one of now for order %s", r, err, ids[0])
 		}
 	})
 }
@@ -200,7 +200,7 @@ func TestLatePaymentWithoutAnswer(t *testing.T) {
 		b.Keeper(t, "S").Finish(t)
 		refused(id, "2-queued") // no keeper commits the queue
 		if len(b.Queue(t)) != 1 {
-			t.Errorf("queue: %+v, want one payment", b.Queue(t))
+			t.Errorf("queue: got %+v, want one payment", b.Queue(t))
 		}
 		b.Keeper(t, "S").Finish(t)
 		check.Must(t, b.Rdb.FlushAll(t.Context()).Err())
@@ -208,7 +208,7 @@ func TestLatePaymentWithoutAnswer(t *testing.T) {
 		b.Keeper(t, "S").Finish(t)
 		want := []string{"ann 1-early not_restored", "ann 2-queued unavailable", "ann 3-no-gate unavailable"}
 		if got := refundsOf(t, b.Store); !slices.Equal(got, want) {
-			t.Errorf("refund claims: %q, want %q", got, want)
+			t.Errorf("refund claims: got %q, want %q", got, want)
 		}
 		kit.None(t, wrongWithLate(t, b, map[string]bool{"1-early": true, "2-queued": true, "3-no-gate": true}))
 		b.Stands(t, 0, 5)
@@ -243,19 +243,19 @@ func TestLatePaymentAtOnce(t *testing.T) {
 					case errors.Is(err, orders.ErrOrderClosed):
 						closed.Add(1)
 					default:
-						t.Errorf("late payment of %s: %+v, %v", buyer, o, err)
+						t.Errorf("late payment of %s: got %+v, error %v, want it paid or closed", buyer, o, err)
 					}
 				})
 			}
 			all.Wait()
 			if got, want := [2]int64{paid.Load(), closed.Load()}, [][2]int64{{50, 0}, {0, 50}}[round]; got != want {
-				t.Errorf("payments of %s: %d paid and %d closed, want %d and %d", buyer, got[0], got[1], want[0], want[1])
+				t.Errorf("payments of %s: got %d paid and %d closed, want %d and %d", buyer, got[0], got[1], want[0], want[1])
 			}
 		}
 		p.dropped(t)
 		p.settledAt(t, 2, 0, 2)
 		if got, want := refundsOf(t, p.store), []string{"bob late sold_out"}; !slices.Equal(got, want) {
-			t.Errorf("refund claims: %q, want %q", got, want)
+			t.Errorf("refund claims: got %q, want %q", got, want)
 		}
 	})
 }

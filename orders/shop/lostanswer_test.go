@@ -33,7 +33,7 @@ func allBuy(t *testing.T, p *shop, sku, key string, buyers int) map[string]*orde
 				return !errors.Is(err, inventory.ErrSoldOut) && !isUnavailable(err)
 			})
 			if err != nil || placed.Order.Status != orders.PendingPayment {
-				t.Errorf("order of buyer %d: %+v, %v, want %s", i, placed.Order, err, orders.PendingPayment)
+				t.Errorf("order of buyer %d: got %+v, error %v, want %s", i, placed.Order, err, orders.PendingPayment)
 				return
 			}
 			mu.Lock()
@@ -71,19 +71,19 @@ func onlyTheseAreSold(t *testing.T, p *shop, lose func() (lost func() bool)) {
 	lost := lose()
 	bought := allBuy(t, p, "S", "k", 20)
 	if !lost() {
-		t.Fatal("no answer was lost")
+		t.Fatal("answers: got none lost, want one")
 	}
 	p.settledAt(t, int64(len(bought)), 100-int64(len(bought)))
 	if n := p.Controller().Counters().Repaired.Load(); n > 0 {
-		t.Errorf("%d repairs, want none", n)
+		t.Errorf("keeper: got %d repairs, want none", n)
 	}
 	rows := kit.RowsOf(t, p.store.DB)
 	if len(rows) != len(bought) {
-		t.Errorf("%d rows, want %d", len(rows), len(bought))
+		t.Errorf("orders of the sale: got %d rows, want %d", len(rows), len(bought))
 	}
 	for id, o := range bought {
 		if r, ok := rows[id]; !ok || r.Buyer != o.Buyer || r.Quantity != o.Quantity || r.Status != o.Status {
-			t.Errorf("the answer was %+v, the row is %+v", o, r)
+			t.Errorf("accepted order: got %+v in the answer and %+v as the row, want the same order", o, r)
 		}
 	}
 }
@@ -99,11 +99,11 @@ func TestLostCommitAnswerIsNotAFailure(t *testing.T) {
 		b.Reserve(t, "ann", "", 1)
 		batch := b.Queue(t)
 		if _, err := bare.FaultyStore(t, b.Store, lose).Commit(t.Context(), "S", k.Fence(), batch); err == nil {
-			t.Fatal("the answer was not lost")
+			t.Fatal("commit with a lost answer: got no error, want one")
 		}
 		check.Must(t, check.Err(b.Gate.Ack(t.Context(), "S", batch, []string{batch[0].OrderID})))
 		if a := b.Audit(t); a.Balanced || a.Drift != -1 {
-			t.Errorf("audit: %+v, want a drift of -1", a)
+			t.Errorf("audit: got %+v, want a drift of -1", a)
 		}
 	})
 }

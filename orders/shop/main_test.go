@@ -76,7 +76,7 @@ func (p *shop) settled(t testing.TB, sku string) store.Audit { return bare.Settl
 func (p *shop) settledAt(t testing.TB, sold, available int64, paid ...int64) {
 	t.Helper()
 	if a := p.settled(t, "S"); a.Sold != sold || a.Available != available || len(paid) > 0 && a.Paid != paid[0] {
-		t.Errorf("audit: %+v, want %d sold, %d available, %d paid", a, sold, available, paid)
+		t.Errorf("audit: got %+v, want %d sold, %d available, %d paid", a, sold, available, paid)
 	}
 }
 
@@ -87,7 +87,7 @@ func places(t testing.TB, p interface {
 	t.Helper()
 	placed, err := untilKnown(t, func() (Placed, error) { return p.Place(t.Context(), what) })
 	if !errors.Is(err, want) {
-		t.Errorf("place %+v: %+v, %v, want %v", what, placed.Order, err, want)
+		t.Errorf("place %+v: got %+v, error %v, want %v", what, placed.Order, err, want)
 	}
 	return placed
 }
@@ -103,7 +103,7 @@ func pays(t testing.TB, p interface {
 		left = []orders.Status{orders.Paid}
 	}
 	if !errors.Is(err, want) || len(left) > 0 && o.Status != left[0] {
-		t.Errorf("%s pays %s with %s: %+v, %v, want %v %v", buyer, id, ref, o, err, left, want)
+		t.Errorf("%s pays %s with %s: got %+v, error %v, want %v %v", buyer, id, ref, o, err, left, want)
 	}
 }
 
@@ -114,6 +114,6 @@ func cancels(t testing.TB, p interface {
 	t.Helper()
 	o, err := untilKnown(t, func() (*orders.Order, error) { return p.Cancel(t.Context(), buyer, id) })
 	if !errors.Is(err, want) || err == nil && o.Status != orders.Cancelled {
-		t.Errorf("%s cancels %s: %+v, %v, want %v", buyer, id, o, err, want)
+		t.Errorf("%s cancels %s: got %+v, error %v, want %v", buyer, id, o, err, want)
 	}
 }

@@ -44,22 +44,22 @@ func TestThousandSales(t *testing.T) {
 		check.Eventually(t, "all gates are open", func() bool { return p.Controller().Counters().Rebuilt.Load() >= int64(n) })
 		// The workers and the embedded server of up to 32 connections are 130 goroutines.
 		few := func() bool { return runtime.NumGoroutine() < before+200 }
-		check.Eventually(t, "few goroutines before the first order", few)
+		check.Eventually(t, "the process has few goroutines before the first order", few)
 		var list sync.WaitGroup
 		var next atomic.Int64
 		for range 32 {
 			list.Go(func() {
 				for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 					if o := places(t, p, Placement{Buyer: "ann", SKU: skus[i], Quantity: 1}, nil).Order; o.Status != orders.PendingPayment {
-						t.Errorf("order of %s: %+v, want %s", skus[i], o, orders.PendingPayment)
+						t.Errorf("order of %s: got %+v, want %s", skus[i], o, orders.PendingPayment)
 					}
 				}
 			})
 		}
 		list.Wait()
-		check.Eventually(t, "few goroutines after all orders", few)
+		check.Eventually(t, "the process has few goroutines after all orders", few)
 		if stats := p.rdb.PoolStats(); stats.TotalConns >= 64 {
-			t.Errorf("%d Redis connections, want fewer than 64", stats.TotalConns)
+			t.Errorf("node with a thousand sales: got %d Redis connections, want fewer than 64", stats.TotalConns)
 		}
 	})
 }
@@ -101,7 +101,7 @@ func TestConcurrentPassesAreBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		if passes, more := gate.calls.Load(), runtime.NumGoroutine()-before; passes != 64 || more > 2*64 {
-			t.Errorf("%d passes in progress with %d goroutines, want 64 with at most %d", passes, more, 2*64)
+			t.Errorf("passes in progress: got %d with %d goroutines, want 64 with at most %d", passes, more, 2*64)
 		}
 		close(gate.free)
 		check.Eventually(t, "all orders are durable", func() bool { return len(kit.RowsOf(t, p.store.DB)) == 300 })
@@ -123,7 +123,7 @@ func TestStopLeavesNoGoroutine(t *testing.T) {
 			}
 			_, err := p.Place(t.Context(), Placement{Buyer: "eve", SKU: "S", Quantity: 2})
 			if !errors.Is(err, inventory.ErrSoldOut) {
-				t.Error(err)
+				t.Errorf("order of a buyer: got error %v, want sold out", err)
 			}
 			p.stop()
 		}) // closes the connections

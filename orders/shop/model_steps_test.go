@@ -23,7 +23,7 @@ func (m *modelSale) payLate(o *orders.Order, ref string, patient bool) {
 	mine := o.PaymentRef != nil && *o.PaymentRef == ref
 	if want := map[bool]error{refunded: orders.ErrOrderClosed, !refunded && o.Status == orders.Paid && !mine: orders.ErrAlreadyPaid}[true]; !errors.Is(err, want) ||
 		decided != (refunded || o.Status == orders.Paid) {
-		m.t.Fatalf("payment %v of %+v: decided %v, %v; the model wants %v", p, *o, decided, err, want)
+		m.t.Fatalf("late payment %v of %+v: got decided %v, error %v, the model wants %v", p, *o, decided, err, want)
 	}
 	if decided || row.RestoredAt == nil {
 		return
@@ -41,7 +41,7 @@ func (m *modelSale) payLate(o *orders.Order, ref string, patient bool) {
 	}
 	if reason != "" {
 		if err := m.Store.RecordClaim(ctx, row, ref, reason); err != nil {
-			m.t.Fatal(err)
+			m.t.Fatalf("record a claim: got error %v, want none", err)
 		}
 		m.refunds[p] = reason
 	}
@@ -64,18 +64,18 @@ func (m *modelSale) order(p Placement) {
 	case err != nil && isUnavailable(err):
 	case first >= 0 && m.rows[first].RequestHash != orders.Fingerprint(p.SKU, p.Quantity):
 		if !errors.Is(err, inventory.ErrMismatch) && !(err == nil && answer.Order.Status == orders.Reserved) {
-			m.t.Fatalf("%+v with the key of %+v: %+v, %v, want %v", p, m.rows[first], answer.Order, err, inventory.ErrMismatch)
+			m.t.Fatalf("order %+v with the key of %+v: got %+v, error %v, want %v", p, m.rows[first], answer.Order, err, inventory.ErrMismatch)
 		}
 	case first >= 0 && m.rows[first].Status == orders.Rejected:
 		if err == nil && answer.Order.Status != orders.Reserved {
-			m.t.Fatalf("%+v was rejected before, the answer is %+v", p, answer.Order)
+			m.t.Fatalf("order %+v that was rejected before: got %+v, want reserved or a refusal", p, answer.Order)
 		}
 	case first >= 0:
 		if err != nil || answer.Order.Status != orders.Reserved && (answer.Order.ID != m.rows[first].ID || answer.Order.Status != m.rows[first].Status) {
-			m.t.Fatalf("replay %+v: %+v, %v, want %+v", p, answer.Order, err, m.rows[first])
+			m.t.Fatalf("replay %+v: got %+v, error %v, want %+v", p, answer.Order, err, m.rows[first])
 		}
 	case err == nil && answer.Order.Status != orders.Reserved:
-		m.t.Fatalf("%+v: the answer is %+v, but no keeper has run", p, answer.Order)
+		m.t.Fatalf("order %+v without a keeper: got %+v, want a reserved order", p, answer.Order)
 	}
 	if err == nil && answer.Order.Status == orders.Reserved && !answer.Replayed {
 		m.queued = append(m.queued, inventory.Queued{
@@ -127,7 +127,7 @@ func (m *modelSale) close(o *orders.Order, how string) {
 		}
 	}
 	if !errors.Is(err, want) || (err == nil) != (want == nil) {
-		m.t.Fatalf("%s of %+v: %v, want %v", how, o, err, want)
+		m.t.Fatalf("call %s of %+v: got error %v, want %v", how, o, err, want)
 	}
 }
 
@@ -143,7 +143,7 @@ func (m *modelSale) keep(faults kit.Plan) {
 	k := bare.KeeperOf(m.outer, bare.FaultyStore(m.outer, m.Store, plan), bare.Faulty(m.Gate, plan), "S")
 	failing = faults != nil
 	if err := k.Run(m.outer.Context()); err != nil && !errors.Is(err, kit.ErrFault) {
-		m.t.Fatalf("keeper: %v", err)
+		m.t.Fatalf("keeper's run: got error %v, want none or the injected fault", err)
 	}
 	failing = false // the method stale may run this keeper again
 	m.keepers = append(m.keepers, k)
@@ -155,6 +155,6 @@ func (m *modelSale) stale(k *bare.Keeper, newest bool) {
 	err := k.Run(context.WithoutCancel(m.outer.Context()))
 	fenced := errors.Is(err, orders.ErrFenced)
 	if err != nil && !fenced || newest && fenced {
-		m.t.Fatalf("keeper with fence %d, run again: %v", k.Fence(), err)
+		m.t.Fatalf("keeper with fence %d, run again: got error %v, want a fencing error only if a newer keeper exists", k.Fence(), err)
 	}
 }

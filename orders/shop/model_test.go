@@ -43,7 +43,7 @@ func (m *modelSale) agree(when string) {
 	refunds := map[orders.LatePayment]orders.Reason{}
 	list, _, err := m.Store.Claims(m.outer.Context(), 1000, "")
 	if err != nil {
-		m.t.Fatal(err)
+		m.t.Fatalf("read the queue: got error %v, want none", err)
 	}
 	for _, r := range list {
 		refunds[orders.LatePayment{Order: r.OrderID, Ref: r.PaymentRef}] = r.Reason
@@ -59,25 +59,25 @@ func (m *modelSale) agree(when string) {
 		decision := kit.Decision(&m.put, m.rows, q)
 		want := map[string]orders.Status{"sold": orders.PendingPayment, "rejected sold_out": orders.Rejected, "rejected buyer_limit": orders.Rejected}[decision]
 		if row.Status != want || row.Status == orders.Rejected && "rejected "+string(row.Reason) != decision {
-			m.t.Fatalf("%s: %+v became %s %s, the model wants %s", when, q, row.Status, row.Reason, decision)
+			m.t.Fatalf("decision %s: order %+v became %s %s, the model wants %s", when, q, row.Status, row.Reason, decision)
 		}
 		m.rows = append(m.rows, row)
 		return true
 	})
 	if !maps.Equal(refunds, m.refunds) {
-		m.t.Fatalf("%s: refunds %v, the model has %v", when, refunds, m.refunds)
+		m.t.Fatalf("refunds %s: got %v, the model wants %v", when, refunds, m.refunds)
 	}
 	if len(real) != len(m.rows) {
-		m.t.Fatalf("%s: %d rows, the model has %d", when, len(real), len(m.rows))
+		m.t.Fatalf("orders %s: got %d rows, the model wants %d", when, len(real), len(m.rows))
 	}
 	for i := range m.rows {
 		if r := real[m.rows[i].ID]; r.Status != m.rows[i].Status || r.Quantity != m.rows[i].Quantity || r.Buyer != m.rows[i].Buyer {
-			m.t.Fatalf("%s: row %+v, the model has %+v", when, r, m.rows[i])
+			m.t.Fatalf("row %s: got %+v, the model wants %+v", when, r, m.rows[i])
 		}
 	}
 	sale, err := m.Store.Sale(m.outer.Context(), "S")
 	if err != nil || sale.Sold != m.sold() || sale.Sold > sale.Total || sale.Total != m.put.Total {
-		m.t.Fatalf("%s: sale %+v, the model has sold %d of %d (%v)", when, sale, m.sold(), m.put.Total, err)
+		m.t.Fatalf("sale %s: got %+v, the model wants sold %d of %d (error %v)", when, sale, m.sold(), m.put.Total, err)
 	}
 }
 
@@ -97,7 +97,7 @@ func (m *modelSale) agreeLate(when string, q inventory.Queued, p orders.LatePaym
 		want = "sold_out"
 	}
 	if o.Status != orders.Expired || string(refund) != want || paid != (refund == "") {
-		m.t.Fatalf("%s: payment %v of %+v: paid %v, refund %q, the model wants %q", when, p, *o, paid, refund, want)
+		m.t.Fatalf("late payment %s: payment %v of %+v: got paid %v, refund %q, the model wants refund %q", when, p, *o, paid, refund, want)
 	}
 	if paid {
 		o.Status, o.PaymentRef = orders.Paid, &p.Ref
@@ -137,7 +137,7 @@ func (m *modelSale) end() {
 	m.agree("at the end")
 	a := m.Audit(m.outer)
 	if !a.Balanced || a.Queued != 0 || a.Restoring != 0 || a.Available != m.put.Total-m.sold() {
-		m.t.Fatalf("at the end: %+v, the model has sold %d", a, m.sold())
+		m.t.Fatalf("sale at the end: got audit %+v, the model wants sold %d", a, m.sold())
 	}
 	pending, units := int64(0), map[string]int64{}
 	for _, o := range m.rows {
@@ -148,11 +148,11 @@ func (m *modelSale) end() {
 			units[o.Buyer] += o.Quantity
 		}
 		if units[o.Buyer] > m.put.PerBuyerLimit {
-			m.t.Fatalf("%s has %d units, want at most %d", o.Buyer, units[o.Buyer], m.put.PerBuyerLimit)
+			m.t.Fatalf("buyer %s: got %d units, want at most %d", o.Buyer, units[o.Buyer], m.put.PerBuyerLimit)
 		}
 	}
 	if view, err := m.Gate.Inspect(m.outer.Context(), "S"); err != nil || view.Holds != pending {
-		m.t.Fatalf("%d holds for %d pending orders (%v)", view.Holds, pending, err)
+		m.t.Fatalf("gate at the end: got %d holds for %d pending orders (error %v), want one each", view.Holds, pending, err)
 	}
 	for i := range a.Available {
 		m.order(Placement{Buyer: fmt.Sprint("fresh-", i), Quantity: 1})
@@ -160,7 +160,7 @@ func (m *modelSale) end() {
 	m.keep(nil)
 	m.agree("sold out")
 	if m.sold() != m.put.Total {
-		m.t.Fatalf("%d units cannot be sold", m.put.Total-m.sold())
+		m.t.Fatalf("sale at the end: got %d units that cannot be sold, want none", m.put.Total-m.sold())
 	}
 	for _, o := range m.rows {
 		if o.IdempotencyKey == nil {
@@ -169,7 +169,7 @@ func (m *modelSale) end() {
 		p := Placement{Buyer: o.Buyer, SKU: "S", Quantity: o.Quantity, Key: *o.IdempotencyKey}
 		answer, err := m.shop.Place(m.outer.Context(), p)
 		if o.Status == orders.Rejected && !errors.Is(err, o.Reason.Err()) || o.Status != orders.Rejected && (err != nil || answer.Order.ID != o.ID) {
-			m.t.Fatalf("replay of %+v: %+v, %v, want the same order", o, answer.Order, err)
+			m.t.Fatalf("replay of %+v: got %+v, error %v, want the same order", o, answer.Order, err)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func TestRandomStepsAgainstModel(t *testing.T) {
 				changed.Total = rapid.Int64Range(0, 10).Draw(r, "total")
 				_, err := b.Store.PutSale(t.Context(), changed)
 				if below := changed.Total < m.sold(); below != errors.Is(err, orders.ErrBelowSold) || !below && err != nil {
-					r.Fatalf("total %d with %d sold: %v", changed.Total, m.sold(), err)
+					r.Fatalf("total %d with %d units sold: got error %v, want ErrBelowSold only if the total is below", changed.Total, m.sold(), err)
 				} else if !below {
 					m.put = changed
 				}

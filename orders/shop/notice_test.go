@@ -55,11 +55,11 @@ func TestNoticeReachesAnotherNode(t *testing.T) {
 		for range 10 {
 			placed, err := p.Place(t.Context(), Placement{Buyer: "ann", SKU: sku, Quantity: 1})
 			if err != nil || placed.Order.Status != orders.PendingPayment || placed.Order.Amount != 1999 || placed.Order.ExpiresAt.IsZero() {
-				t.Fatalf("order: %+v, %v, want a durable order", placed.Order, err)
+				t.Fatalf("order: got %+v, error %v, want a durable order", placed.Order, err)
 			}
 			m, err := messages.ReceiveMessage(t.Context())
 			if err != nil || !strings.Contains(m.Payload, placed.Order.ID) {
-				t.Errorf("message: %v, %v, want one with order %s", m, err, placed.Order.ID)
+				t.Errorf("message: got %v, error %v, want one with order %s", m, err, placed.Order.ID)
 			}
 		}
 	})
@@ -75,7 +75,7 @@ func TestLostNoticeIsRechecked(t *testing.T) {
 				p.cfg.Wait = time.Millisecond
 			}
 			if o := places(t, p, Placement{Buyer: buyer, SKU: sku, Quantity: 1}, nil).Order; o.Status != want {
-				t.Errorf("order of %s: %+v, want %s", buyer, o, want)
+				t.Errorf("order of %s: got %+v, want %s", buyer, o, want)
 			}
 			p.cfg.Wait = bare.Patience
 		}
@@ -90,11 +90,11 @@ func TestKeeperWorksWithoutMessages(t *testing.T) {
 		p, sku := apart(t, s, "keeps")
 		o := places(t, p, Placement{Buyer: "ann", SKU: sku, Quantity: 1}, nil).Order
 		if o.Status != orders.PendingPayment {
-			t.Fatalf("order: %+v, want %s", o, orders.PendingPayment)
+			t.Fatalf("order: got %+v, want %s", o, orders.PendingPayment)
 		}
 		cancels(t, p, "ann", o.ID, nil)
 		if a := p.settled(t, sku); a.Available != 100 {
-			t.Errorf("audit: %+v, want 100 available", a)
+			t.Errorf("audit of the sale: got %+v, want 100 available", a)
 		}
 	})
 }
@@ -115,11 +115,11 @@ func TestRecheckWaitsForTheBarrier(t *testing.T) {
 	check.Eventually(t, "the barrier is lost, or the recheck ends", func() bool { return lost() > 0 || len(rechecked) > 0 })
 	cancel()
 	if err := check.Receive(t, "the recheck ends", rechecked); err == nil || lost() == 0 {
-		t.Errorf("%d barriers were lost, and recheck returned %v; want an error after a lost barrier", lost(), err)
+		t.Errorf("recheck behind the barrier: got %d lost barriers and error %v, want an error after a lost barrier", lost(), err)
 	}
 	select {
 	case notice := <-w.notice:
-		t.Errorf("notified without a barrier: %+v", notice.Order)
+		t.Errorf("notice without a barrier: got %+v, want none", notice.Order)
 	default:
 	}
 }

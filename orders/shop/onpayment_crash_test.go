@@ -22,7 +22,7 @@ func orderOnPayment(t testing.TB, b *bare.Bare, buyer, key string, quantity int6
 	t.Helper()
 	d, err := b.Store.CommitOnPayment(t.Context(), "S", []inventory.Queued{asked(buyer, key, quantity)})
 	if err != nil || d[0].Refused != "" {
-		t.Fatalf("order of %s: %+v, %v", buyer, d, err)
+		t.Fatalf("order of %s: got %+v, error %v, want it accepted", buyer, d, err)
 	}
 	return d[0].Order.ID
 }
@@ -81,7 +81,7 @@ func TestOnPaymentCrash(t *testing.T) {
 	eachCrash(t, ways, unpaid, func(t *testing.T, b *bare.Bare, p *Service, refs map[string]bool, list map[string]string) {
 		kit.None(t, wrongUnpaid(t, b, refs))
 		if got := refundsOf(t, b.Store); !kit.SameInAnyOrder(got, unpaidRefunds) {
-			t.Errorf("refund claims: %q, want %q", got, unpaidRefunds)
+			t.Errorf("refund claims: got %q, want %q", got, unpaidRefunds)
 		}
 		for buyer, want := range map[string]struct {
 			ref string
@@ -91,7 +91,7 @@ func TestOnPaymentCrash(t *testing.T) {
 			"eve": {"sold-out", inventory.ErrSoldOut}, "joe": {"new", inventory.ErrSoldOut},
 		} {
 			if o, err := p.Pay(t.Context(), buyer, list[buyer], want.ref); !errors.Is(err, want.err) {
-				t.Errorf("repeated payment of %s: %+v, %v, want %v", buyer, o, err, want.err)
+				t.Errorf("repeated payment of %s: got %+v, error %v, want %v", buyer, o, err, want.err)
 			}
 		}
 		pays(t, p, "ann", list["ann"], "twice", orders.ErrAlreadyPaid)
@@ -133,7 +133,7 @@ func TestOnPaymentTwins(t *testing.T) {
 			k := b.Keeper(t, "S")
 			decisions, err := b.Store.Commit(t.Context(), "S", k.Fence(), b.Queue(t)[:1])
 			if err != nil || decisions[0].Action != orders.PayLate {
-				t.Fatalf("decisions: %+v, %v, want a late payment", decisions, err)
+				t.Fatalf("decisions: got %+v, error %v, want a late payment", decisions, err)
 			}
 			kit.Exec(t, b.Store.DB, "UPDATE orders SET status = ?, restored_at = created_at, hold_id = NULL WHERE id = ?", orders.AwaitingPayment, list["ann"])
 			k.Finish(t)
@@ -154,7 +154,7 @@ func TestOnPaymentTwins(t *testing.T) {
 				b, refs, orders := unpaid(t, s)
 				twin.spoil(t, b, orders)
 				if wrong := strings.Join(wrongUnpaid(t, b, refs), "; "); !strings.Contains(wrong, twin.want) {
-					t.Errorf("violations: %q, want %q", wrong, twin.want)
+					t.Errorf("violations of the twin: got %q, want %q", wrong, twin.want)
 				}
 			})
 		})
@@ -174,7 +174,7 @@ func TestOnPaymentDirect(t *testing.T) {
 		kit.Exec(t, b.Store.DB, "UPDATE sales SET mode = 'direct', fence = fence + 1, epoch = epoch + 1")
 		check.Must(t, p.catalog.Refresh(ctx))
 		if placed, err := p.Place(ctx, Placement{Buyer: "kim", SKU: "S", Quantity: 1}); err != nil || placed.Order.Status != orders.AwaitingPayment {
-			t.Errorf("order of kim: %+v, %v, want %s", placed.Order, err, orders.AwaitingPayment)
+			t.Errorf("order of kim: got %+v, error %v, want %s", placed.Order, err, orders.AwaitingPayment)
 		}
 		for range 2 {
 			pays(t, p, "ann", ann, "ann", nil)
@@ -186,20 +186,20 @@ func TestOnPaymentDirect(t *testing.T) {
 		b.Keeper(t, "S").Finish(t) // opens a gate, which a node may not have noticed yet
 		d, err := b.Store.Direct(ctx, "S", []inventory.Queued{{OrderID: uuid.NewString(), Buyer: "eve", Quantity: 1, Key: "eve", Pays: eve}})
 		if !errors.Is(err, orders.ErrNotDirect) {
-			t.Errorf("direct payment while the gate is open: %+v, %v, want %v", d, err, orders.ErrNotDirect)
+			t.Errorf("direct payment while the gate is open: got %+v, error %v, want %v", d, err, orders.ErrNotDirect)
 		}
 		if o := b.Rows(t)[bob]; o.Status != orders.AwaitingPayment {
-			t.Errorf("bob's order: %+v, want %s; the old queue must not pay it", o, orders.AwaitingPayment)
+			t.Errorf("bob's order: got %+v, want %s; the old queue must not pay it", o, orders.AwaitingPayment)
 		}
 		for buyer, id := range map[string]string{"eve": eve, "bob": bob} {
 			payAgain(t, b, id, buyer)
 			b.Keeper(t, "S").Finish(t)
 			if o := b.Rows(t)[id]; !o.PaidBy(buyer) {
-				t.Errorf("order of %s: %+v, want it paid", buyer, o)
+				t.Errorf("order of %s: got %+v, want it paid", buyer, o)
 			}
 		}
 		if wrong := wrongUnpaid(t, b, map[string]bool{"ann": true, "eve": true, "bob": true}); len(wrong) > 0 || len(refundsOf(t, b.Store)) > 0 {
-			t.Errorf("violations: %q, refund claims: %q, want none", wrong, refundsOf(t, b.Store))
+			t.Errorf("sale on payment: got violations %q and refund claims %q, want none", wrong, refundsOf(t, b.Store))
 		}
 	})
 }

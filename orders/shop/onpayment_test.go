@@ -31,7 +31,7 @@ func (p *shop) order(t testing.TB, buyer, key string, quantity int64) string {
 	t.Helper()
 	placed, err := p.Place(t.Context(), Placement{Buyer: buyer, SKU: "S", Quantity: quantity, Key: key})
 	if err != nil || placed.Order.Status != orders.AwaitingPayment {
-		t.Fatalf("order of %s: %+v, %v", buyer, placed.Order, err)
+		t.Fatalf("order of %s: got %+v, error %v, want it accepted", buyer, placed.Order, err)
 	}
 	return placed.Order.ID
 }
@@ -52,7 +52,7 @@ func TestReserveOnPayment(t *testing.T) {
 		p.settledAt(t, 0, 3)
 		for range 2 { // the second payment repeats the first
 			if o, err := p.Pay(ctx, "ann", ann, "one"); err != nil || o.Status != orders.Paid || *o.PaymentRef != "one" {
-				t.Fatalf("payment: %+v, %v, want a paid order", o, err)
+				t.Fatalf("payment: got %+v, error %v, want a paid order", o, err)
 			}
 		}
 		pays(t, p, "ann", ann, "two", orders.ErrAlreadyPaid)
@@ -61,7 +61,7 @@ func TestReserveOnPayment(t *testing.T) {
 			pays(t, p, "bob", bob, "one", inventory.ErrSoldOut, orders.AwaitingPayment)
 		}
 		if got := refundsOf(t, p.store); len(got) > 0 {
-			t.Errorf("refund claims: %q, want none for orders that stay open", got)
+			t.Errorf("refund claims: got %q, want none for orders that stay open", got)
 		}
 		p.put(t, onPayment("S", 6, 2))
 		pays(t, p, "ann", second, "one", inventory.ErrBuyerLimit)
@@ -82,7 +82,7 @@ func TestClosedOrdersAwaitingPaymentReleaseNothing(t *testing.T) {
 		cancelled, expired, late := p.order(t, "ann", "", 2), p.order(t, "bob", "", 2), p.order(t, "eve", "", 2)
 		for range 2 {
 			if o, err := p.Cancel(ctx, "ann", cancelled); err != nil || o.Status != orders.Cancelled || o.RestoredAt == nil {
-				t.Fatalf("cancel: %+v, %v, want a cancelled order with restored_at", o, err)
+				t.Fatalf("cancel: got %+v, error %v, want a cancelled order with restored_at", o, err)
 			}
 		}
 		kit.Overdue(t, p.store.DB, expired, late)
@@ -96,7 +96,7 @@ func TestClosedOrdersAwaitingPaymentReleaseNothing(t *testing.T) {
 		pays(t, p, "bob", expired, "r", orders.ErrOrderClosed)
 		p.settledAt(t, 2, 0, 2)
 		if got := refundsOf(t, p.store); !kit.SameInAnyOrder(got, []string{"ann r cancelled", "bob r sold_out"}) {
-			t.Errorf("refund claims: %q, want ann's and bob's", got)
+			t.Errorf("refund claims: got %q, want ann's for the cancelled and bob's for the late order", got)
 		}
 	})
 }
@@ -112,10 +112,10 @@ func TestOrderingOnPayment(t *testing.T) {
 		p.put(t, put)
 		id := p.order(t, "ann", "k", 2)
 		if o := kit.RowsOf(t, p.store.DB)[id]; o.ExpiresAt.After(put.ClosesAt) {
-			t.Errorf("the order expires at %v, want at %v, the end of the sale", o.ExpiresAt, put.ClosesAt)
+			t.Errorf("order on payment: got expiry at %v, want at %v, the end of the sale", o.ExpiresAt, put.ClosesAt)
 		}
 		if text := p.shown(t, id); !strings.Contains(text, `"status":"pending_payment"`) {
-			t.Errorf("JSON of the order: %s, want status pending_payment", text)
+			t.Errorf("JSON of the order: got %s, want status pending_payment", text)
 		}
 		pays(t, p, "bob", p.order(t, "bob", "", 2), "r", nil)
 		check.Eventually(t, "orders are refused as sold out", func() bool {
@@ -124,7 +124,7 @@ func TestOrderingOnPayment(t *testing.T) {
 		})
 		replay, err := p.Place(ctx, Placement{Buyer: "ann", SKU: "S", Quantity: 2, Key: "k"})
 		if err != nil || !replay.Replayed || replay.Order.ID != id {
-			t.Errorf("replay: %+v, %v, want order %s", replay, err, id)
+			t.Errorf("replay: got %+v, error %v, want order %s", replay, err, id)
 		}
 		places(t, p, Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}, inventory.ErrMismatch)
 		put.Total = 9
@@ -160,7 +160,7 @@ func TestReserveOnChanges(t *testing.T) {
 		p.put(t, onPayment("S", 5, 5))
 		awaiting := p.order(t, "ann", "k", 2)
 		if _, err := p.store.PutSale(ctx, kit.Sale("S", 5, 5)); err != nil { // this node has not read it yet
-			t.Fatal(err)
+			t.Fatalf("put the sale: got error %v, want none", err)
 		}
 		var held Placed
 		check.Eventually(t, "bob holds units", func() bool { // fails until the gate is replaced, because orders of the old gate are not committed
@@ -170,7 +170,7 @@ func TestReserveOnChanges(t *testing.T) {
 		})
 		p.cfg.Wait = bare.Patience
 		if o := places(t, p, Placement{Buyer: "ann", SKU: "S", Quantity: 2, Key: "k"}, nil).Order; o.ID != awaiting {
-			t.Errorf("replay: %+v, want order %s", o, awaiting)
+			t.Errorf("replay: got %+v, want order %s", o, awaiting)
 		}
 		p.settledAt(t, 3, 2)
 		p.put(t, onPayment("S", 5, 5))
@@ -207,7 +207,7 @@ func TestCrowdPaysAtOnce(t *testing.T) {
 				if errors.Is(err, inventory.ErrSoldOut) {
 					return
 				} else if err != nil {
-					t.Error(err)
+					t.Errorf("order of a buyer: got error %v, want none", err)
 					return
 				}
 				var paidBy sync.Map // references of accepted payments
@@ -221,20 +221,20 @@ func TestCrowdPaysAtOnce(t *testing.T) {
 							paidBy.Store(ref, true)
 						case errors.Is(err, inventory.ErrSoldOut), errors.Is(err, inventory.ErrBuyerLimit), errors.Is(err, orders.ErrAlreadyPaid):
 						default:
-							t.Errorf("payment %s of %s: %+v, %v", ref, buyer, o, err)
+							t.Errorf("payment %s of %s: got %+v, error %v, want it accepted or refused", ref, buyer, o, err)
 						}
 					})
 				}
 				payments.Wait()
 				o, err := p.store.OrderOf(ctx, buyer, placed.Order.ID)
 				if err != nil {
-					t.Error(err)
+					t.Errorf("read the paid order: got error %v, want none", err)
 					return
 				}
 				paidBy.Range(func(ref, _ any) bool {
 					accepted.Add(1)
 					if !o.PaidBy(ref.(string)) {
-						t.Errorf("payment %v of %s was accepted, but the order is %+v", ref, buyer, o)
+						t.Errorf("payment %v of %s: got it accepted, but the order is %+v, want it paid", ref, buyer, o)
 					}
 					return true
 				})
@@ -258,7 +258,7 @@ func TestCrowdPaysAtOnce(t *testing.T) {
 		p.dropped(t)
 		a := p.settled(t, "S")
 		if a.Paid != total || a.Sold != total || a.Available != 0 || accepted.Load() != total {
-			t.Errorf("%d payments accepted, want %d; audit: %+v", accepted.Load(), total, a)
+			t.Errorf("crowd: got %d payments accepted, want %d; audit: %+v", accepted.Load(), total, a)
 		}
 	})
 }

@@ -80,14 +80,14 @@ func TestMySQLAway(t *testing.T) {
 		before := busy()
 		check.Eventually(t, "the queue is full", func() bool { return busy() > before+20 })
 		if n, err := p.rdb.HGet(t.Context(), "sale:{S}", "queued").Int(); n != limit || err != nil {
-			t.Errorf("%d orders are queued, %v, want %d", n, err, limit)
+			t.Errorf("queue of the sale: got %d orders, error %v, want %d", n, err, limit)
 		}
 		check.Must(t, mysql.Restart(check.Context(t)))
 		c.waitFor(t, "after MySQL is back", 50)
 		stop()
 		c.verify(t)
 		if len(c.undecided) == 0 {
-			t.Error("no order was answered as reserved while MySQL was away")
+			t.Error("orders while MySQL was away: got none answered as reserved, want some")
 		}
 		p.stop()
 	})
@@ -142,7 +142,7 @@ func TestStopWaitsForTransactions(t *testing.T) {
 					began := time.Now()
 					check.OK(t, s.Run(stopped))
 					if took := time.Since(began); took != min(lasts, s.cfg.Keeper.Lease) {
-						t.Errorf("Run returned after %v, want %v", took, min(lasts, s.cfg.Keeper.Lease))
+						t.Errorf("Run of the node: got its end after %v, want %v", took, min(lasts, s.cfg.Keeper.Lease))
 					}
 					<-end
 				})
@@ -175,12 +175,12 @@ func TestMySQLHangs(t *testing.T) {
 	p.put(t, onPayment("P", 10, 1))
 	first := Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}
 	if o := places(t, p, first, nil).Order; o.Status != orders.PendingPayment {
-		t.Fatalf("order: %+v, want %s", o, orders.PendingPayment)
+		t.Fatalf("order: got %+v, want %s", o, orders.PendingPayment)
 	}
 	check.Must(t, mysql.Pause())
 	answer, err := p.Place(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1, Key: "k"})
 	if err != nil || answer.Order.Status != orders.Reserved {
-		t.Fatalf("order while MySQL hangs: %+v, %v, want %s", answer.Order, err, orders.Reserved)
+		t.Fatalf("order while MySQL hangs: got %+v, error %v, want %s", answer.Order, err, orders.Reserved)
 	}
 	p.cfg.Wait = bare.Patience
 	var all sync.WaitGroup
@@ -192,7 +192,7 @@ func TestMySQLHangs(t *testing.T) {
 	} {
 		all.Go(func() {
 			if _, err := p.Place(t.Context(), asked); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s: %v, want %v", name, err, context.DeadlineExceeded)
+				t.Errorf("order %s while MySQL hangs: got error %v, want %v", name, err, context.DeadlineExceeded)
 			}
 		})
 	}

@@ -26,15 +26,15 @@ func TestTotalIsLoweredToUnitsSold(t *testing.T) {
 		allBuy(t, p, "S", "k", 4)
 		put.Total = 3
 		if _, _, err := p.PutSale(t.Context(), put); !errors.Is(err, orders.ErrBelowSold) {
-			t.Errorf("total below the units sold: %v, want %v", err, orders.ErrBelowSold)
+			t.Errorf("total below the units sold: got error %v, want %v", err, orders.ErrBelowSold)
 		}
 		if got, err := p.store.Sale(t.Context(), "S"); err != nil || got.Total != 10 {
-			t.Errorf("sale after a refused change: %+v, %v, want a total of 10", got, err)
+			t.Errorf("sale after a refused change: got %+v, error %v, want a total of 10", got, err)
 		}
 		put.Total = 4
 		p.put(t, put)
 		if offer, err := p.Offer(t.Context(), "S"); err != nil || offer.Available != 0 || offer.State(offer.Now, offer.Available) != "sold_out" {
-			t.Errorf("offer: %+v, %v, want sold out", offer, err)
+			t.Errorf("offer: got %+v, error %v, want sold out", offer, err)
 		}
 		put.Total = 5
 		p.put(t, put)
@@ -61,10 +61,10 @@ func TestTotalIsLoweredBeforeTheGateHasIt(t *testing.T) {
 		kit.Put(t, b.Store, put)
 		k := b.Keeper(t, "S")
 		if err := b.Gate.SetTerms(t.Context(), "S", 1, put.Terms()); err != nil { // the keeper's first step
-			t.Fatal(err)
+			t.Fatalf("set the terms: got error %v, want none", err)
 		}
 		if view, _ := b.Gate.Inspect(t.Context(), "S"); view.Available != -2 {
-			t.Errorf("available: %d, want -2", view.Available)
+			t.Errorf("gate with a lower total: got %d available, want -2", view.Available)
 		}
 		k.Finish(t)
 		b.Stands(t, 4, 0)
@@ -89,16 +89,16 @@ func TestSaleIsCreatedOnce(t *testing.T) {
 						created++
 					}
 					if err != nil {
-						t.Errorf("put %s on node %d: %v", sku, i, err)
+						t.Errorf("put %s on node %d: got error %v, want none", sku, i, err)
 					}
 				})
 			}
 			both.Wait()
 			if created != 1 {
-				t.Errorf("%s was created %d times, want once", sku, created)
+				t.Errorf("sale %s: got it created %d times, want once", sku, created)
 			}
 			if a := nodes[0].settled(t, sku); a.Available != a.Total {
-				t.Errorf("audit: %+v, want all units available", a)
+				t.Errorf("audit: got %+v, want all units available", a)
 			}
 		}
 	})
@@ -112,7 +112,7 @@ func TestPutSaleWaitsForTheGate(t *testing.T) {
 		p := build(t, s, nil)
 		p.gateTimeout = 50 * time.Millisecond
 		if _, _, err := p.PutSale(t.Context(), kit.Sale("S", 10, 1)); !errors.Is(err, orders.ErrUnavailable) || !errors.Is(err, orders.ErrOnItsWay) {
-			t.Errorf("PutSale without a keeper: %v, want %v", err, orders.ErrOnItsWay)
+			t.Errorf("PutSale without a keeper: got error %v, want %v", err, orders.ErrOnItsWay)
 		}
 		p.start(t)
 		check.Eventually(t, "the gate has the sale", func() bool {
@@ -130,15 +130,15 @@ func TestRebuildByOperator(t *testing.T) {
 		p.settled(t, sku)
 		p.rdb.HIncrBy(t.Context(), "sale:{"+sku+"}", "available", 7)
 		if a, err := p.Audit(t.Context(), sku); err != nil || a.Balanced {
-			t.Fatalf("audit: %+v, %v, want a drift of 7", a, err)
+			t.Fatalf("audit: got %+v, error %v, want a drift of 7", a, err)
 		}
 		before, _ := p.gate.Inspect(t.Context(), sku)
 		a, err := p.Rebuild(t.Context(), sku)
 		if err != nil || !a.Balanced || a.Available != 95 || a.Sold != 5 {
-			t.Errorf("audit after the rebuild: %+v, %v, want 95 available and 5 sold", a, err)
+			t.Errorf("audit after the rebuild: got %+v, error %v, want 95 available and 5 sold", a, err)
 		}
 		if after, _ := p.gate.Inspect(t.Context(), sku); after.Epoch <= before.Epoch || after.Holds != 5 {
-			t.Errorf("gate before the rebuild %+v, after %+v, want a new epoch and 5 holds", before, after)
+			t.Errorf("gate after the rebuild: got %+v before and %+v after, want a new epoch and 5 holds", before, after)
 		}
 		check.Is(t, check.Err(p.Rebuild(t.Context(), "unknown")), orders.ErrNotFound)
 	})
@@ -157,7 +157,7 @@ func TestImageURL(t *testing.T) {
 		sale := kit.Sale("S", 1, 1)
 		sale.ImageURL = url
 		if err := sale.Validate(); (err == nil) != ok {
-			t.Errorf("%q: %v, want valid %t", url, err, ok)
+			t.Errorf("image URL %q: got error %v, want it valid: %t", url, err, ok)
 		}
 	}
 }
@@ -183,11 +183,11 @@ func TestSaleIsValidated(t *testing.T) {
 		spoil(&bad)
 		var invalid *orders.InvalidError
 		if err := bad.Validate(); !errors.As(err, &invalid) || len(invalid.Fields) != 1 || invalid.Fields[field] == "" {
-			t.Errorf("invalid %s: %v, want only that field", field, err)
+			t.Errorf("sale with an invalid %s: got error %v, want only that field in the error", field, err)
 		}
 	}
 	var invalid *orders.InvalidError
 	if err := (&orders.Sale{}).Validate(); !errors.As(err, &invalid) || len(invalid.Fields) < 6 {
-		t.Errorf("empty sale: %v, want all invalid fields", err)
+		t.Errorf("empty sale: got error %v, want all invalid fields in the error", err)
 	}
 }

@@ -33,7 +33,7 @@ func TestGateOrderOfASaleOnPayment(t *testing.T) {
 	restore := dump(t, b)
 	k.Finish(t)
 	if n := len(b.Rows(t)); n != 0 {
-		t.Errorf("%d orders hold units, want none", n)
+		t.Errorf("orders without a gate: got %d that hold units, want none", n)
 	}
 	b.Stands(t, 0, 2)
 	restore()
@@ -42,7 +42,7 @@ func TestGateOrderOfASaleOnPayment(t *testing.T) {
 	k.Want |= keeper.Drain
 	check.Must(t, k.Step(t.Context()))
 	if n := len(b.Rows(t)); n != 0 {
-		t.Errorf("%d orders hold units after the change back, want none", n)
+		t.Errorf("orders after the change back: got %d that hold units, want none", n)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 		check.Must(t, err)
 		ann, err := b.Store.Direct(t.Context(), "S", queued("ann"))
 		if check.Must(t, err); ann[0].Refused != orders.SoldOut {
-			t.Fatalf("direct order of ann: %+v, want sold out", ann[0])
+			t.Fatalf("direct order of ann: got %+v, want sold out", ann[0])
 		}
 		check.Must(t, check.Err(b.Store.Cancel(t.Context(), "bob", bob[0].Order.ID)))
 		first := bare.KeeperOf(t, b.Store, noInstall{b.Gate}, "S")
@@ -99,14 +99,14 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 	}
 	t.Run("direct mode ends", func(t *testing.T) {
 		if afterDirect(t, func(b *bare.Bare) { b.EnterDirect(t) }) {
-			t.Error("ann's key was refused, but it has a durable order")
+			t.Error("order of ann with her key: got a refusal although her order is durable, want a replay")
 		}
 	})
 	t.Run("direct mode, twin", func(t *testing.T) {
 		if !afterDirect(t, func(b *bare.Bare) {
 			kit.Exec(t, b.Store.DB, "UPDATE sales SET fence = fence + 1, mode = 'direct'") // the epoch does not change
 		}) {
-			t.Error("broken twin: want a durable order, because the epoch is that of the old gate")
+			t.Error("broken twin: got a refusal or no durable order, want a durable order, because the epoch is that of the old gate")
 		}
 	})
 	t.Run("Redis fails over and back", func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 		k.Want |= keeper.Drain
 		k.Finish(t)
 		if durable(t, b, "ann") {
-			t.Error("ann's key was refused, but it has a durable order")
+			t.Error("order of ann with her key: got a refusal although her order is durable, want a replay")
 		}
 	})
 }
@@ -149,7 +149,7 @@ func TestNoOrderWithoutUnitsBeforeTheSwitch(t *testing.T) {
 		}
 		check.Is(t, order(), orders.ErrTakesUnits)
 		if sale, err := b.Store.Sale(t.Context(), "S"); err != nil || sale.Mode != orders.ModeChanging || sale.TakesOnPayment() {
-			t.Errorf("sale after the change: %+v, %v, want mode %s and units on order", sale, err, orders.ModeChanging)
+			t.Errorf("sale after the change: got %+v, error %v, want mode %s and units on order", sale, err, orders.ModeChanging)
 		}
 		// An epoch cannot end before its end was announced.
 		fence := b.Keeper(t, "S").Fence()
@@ -162,7 +162,7 @@ func TestNoOrderWithoutUnitsBeforeTheSwitch(t *testing.T) {
 		check.Is(t, recount(b.Epoch(t)-1, 0), orders.ErrNotAnnounced)
 		check.Is(t, recount(b.Epoch(t), -time.Millisecond), orders.ErrNotAnnounced) // the sale was changed after the announcement
 		if entered, err := b.Store.EnterDirect(t.Context(), "S", b.Epoch(t)-1, inventory.Standalone, time.Minute); entered || err != nil {
-			t.Error("direct mode was entered without an announcement: ", err)
+			t.Errorf("direct mode without an announcement: got entered %t, error %v, want false", entered, err)
 		}
 		b.Keeper(t, "S").Finish(t)
 		check.Must(t, order())

@@ -62,11 +62,11 @@ func TestRefusalIsLookedUp(t *testing.T) {
 			placement := Placement{Buyer: c.buyer, SKU: "S", Quantity: 1, Key: "k"}
 			placed, err := p.refused(t.Context(), placement, c.r)
 			if !errors.Is(err, c.want) || c.want == nil && (placed.Order == nil || placed.Order.Buyer != "ann" || !placed.Replayed) {
-				t.Errorf("%s: %+v, %v, want %v", what, placed, err, c.want)
+				t.Errorf("order with a key, %s: got %+v, error %v, want %v", what, placed, err, c.want)
 			}
 			placement.Key = ""
 			if _, err := p.refused(t.Context(), placement, c.r); !errors.Is(err, inventory.ErrSoldOut) {
-				t.Errorf("%s, without a key: %v, want %v", what, err, inventory.ErrSoldOut)
+				t.Errorf("order without a key, %s: got error %v, want %v", what, err, inventory.ErrSoldOut)
 			}
 		}
 	})
@@ -130,7 +130,7 @@ func TestPartitionedNodeRefusesNoReplay(t *testing.T) {
 			})
 			for range 50 {
 				if _, err := place(c, "bob"); isRefusal(err) {
-					t.Fatalf("replay of bob's order at c: %v, want no refusal", err)
+					t.Fatalf("replay of bob's order at c: got error %v, want no refusal", err)
 				}
 				time.Sleep(10 * time.Millisecond) // no signal shows that a refusal will not come, so ask for half a second
 			}
@@ -186,12 +186,12 @@ func TestTwoRedisMasters(t *testing.T) {
 		})
 		for range 10 {
 			if _, err := place(a, buyer); isRefusal(err) {
-				t.Fatalf("replay of %s's order at a: %v, want no refusal", buyer, err)
+				t.Fatalf("replay of %s's order at a: got error %v, want no refusal", buyer, err)
 			}
 		}
 	}
 	if n := fenced(); n > 3 {
-		t.Errorf("the keepers fenced each other off %d times, want at most 3", n)
+		t.Errorf("keepers of two masters: got %d fencings of each other, want at most 3", n)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 		"a lookup of a key":            check.Err(p.refused(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1, Key: "x"}, refusal{reason: inventory.ErrSoldOut, source: gate, epoch: 1})),
 	} {
 		if err == nil || isRefusal(err) {
-			t.Errorf("%s: %v, want an error that is not a refusal", what, err)
+			t.Errorf("call %s during the replacement of the primary: got error %v, want one that is not a refusal", what, err)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func TestSharedCommitIsBounded(t *testing.T) {
 						case errors.Is(err, inventory.ErrBusy):
 							refused++
 						default:
-							t.Error(err)
+							t.Errorf("order of a buyer: got error %v, want none or ErrBusy", err)
 						}
 					})
 				}
@@ -61,10 +61,10 @@ func TestSharedCommitIsBounded(t *testing.T) {
 				close(answer)
 				all.Wait()
 				if placed != buyers-want || len(kit.RowsOf(t, store.DB)) != placed || full.Load() != int64(want) {
-					t.Errorf("%d placed, %d refused, want %d refused", placed, refused, want)
+					t.Errorf("shared commit: got %d orders placed and %d refused, want %d refused", placed, refused, want)
 				}
 				if bounded := placed <= 8; bounded != (limit == 8) {
-					t.Errorf("%d placed at once, want at most %d", placed, limit)
+					t.Errorf("shared commit: got %d orders placed at once, want at most %d", placed, limit)
 				}
 			})
 		})

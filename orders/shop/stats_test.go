@@ -78,7 +78,7 @@ func TestStats(t *testing.T) {
 		p.put(t, kit.Sale(sku, 100, 100))
 	}
 	if s := p.Controller().Stats(); s.Kept != 2 || s.Queued+s.Longest+int64(s.Oldest)+int64(s.Drifting)+s.Drift != 0 || len(p.catalog.All()) != 2 {
-		t.Fatalf("%d sales, stats %+v, want 2 sales and an empty queue", len(p.catalog.All()), s)
+		t.Fatalf("controller's stats: got %d sales and %+v, want 2 sales and an empty queue", len(p.catalog.All()), s)
 	}
 
 	gate.queue.turn(true)
@@ -99,7 +99,7 @@ func TestStats(t *testing.T) {
 		for _, o := range c.Orders {
 			committed++
 			if lag, known := c.Lag(o); !known || lag <= 0 || o.Trace != "trace" || c.Err != nil || c.Took <= 0 || c.Fence == 0 {
-				t.Errorf("commit %+v: lag %v, known %t", c, lag, known)
+				t.Errorf("commit %+v: got lag %v, known %t, want a lag above 0 and the trace", c, lag, known)
 			}
 		}
 	}
@@ -127,6 +127,6 @@ func TestPaymentIsTraced(t *testing.T) {
 	check.Must(t, err)
 	pays(t, p, "ann", placed.Order.ID, "ref", nil)
 	if c := <-commits; len(c.Orders) != 1 || c.Orders[0].Trace != "trace" {
-		t.Errorf("commit of %+v, want one payment with a trace", c.Orders)
+		t.Errorf("traced commit: got the orders %+v, want one payment with a trace", c.Orders)
 	}
 }

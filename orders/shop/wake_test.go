@@ -28,7 +28,7 @@ func TestKeeperReadsUntilTheQueueIsEmpty(t *testing.T) {
 				for range 25 {
 					placed, err := p.Place(t.Context(), Placement{Buyer: fmt.Sprint("buyer-", buyer), SKU: "S", Quantity: 1})
 					if err != nil || placed.Order.Status != orders.PendingPayment {
-						t.Errorf("order: %+v, %v, want %s", placed.Order, err, orders.PendingPayment)
+						t.Errorf("order: got %+v, error %v, want %s", placed.Order, err, orders.PendingPayment)
 						return
 					}
 				}

@@ -97,7 +97,7 @@ func (a *Archive) begin(tx *gorm.DB, sale *LockedSale, quiet time.Duration) erro
 	}
 	changed := sale.UpdatedAt.Add(time.Duration(sale.PaymentWindowS) * time.Second)
 	if claims > 0 || sale.LastOrder().After(since) || changed.After(since) {
-		return fmt.Errorf("the sale was on, was changed, or had a refund claim within the last %s", quiet)
+		return fmt.Errorf("the sale is archived too early: it was on, was changed, or had a refund claim within the last %s", quiet)
 	}
 	if err := tx.Exec("INSERT INTO "+a.table("sales")+" SELECT * FROM sales WHERE sku = ?", sale.SKU).Error; err != nil {
 		return err
@@ -119,7 +119,7 @@ func (a *Archive) move(tx *gorm.DB, sku string) (step ArchiveStep, err error) {
 		}
 		deleted := tx.Exec("DELETE FROM "+rows, ids)
 		if deleted.Error == nil && deleted.RowsAffected != copied.RowsAffected {
-			deleted.Error = fmt.Errorf("%d rows of %s copied, %d deleted", copied.RowsAffected, table, deleted.RowsAffected)
+			deleted.Error = fmt.Errorf("move rows of %s: %d were copied, but %d deleted", table, copied.RowsAffected, deleted.RowsAffected)
 		}
 		if deleted.Error != nil {
 			return step, deleted.Error

@@ -67,7 +67,7 @@ func allRows(t testing.TB, db *gorm.DB, archive ...*Archive) (rows map[string]an
 	rows = map[string]any{}
 	put := func(key string, row any) {
 		if rows[key] != nil {
-			t.Errorf("row %s exists twice", key)
+			t.Errorf("order %s: got two rows, want one", key)
 		}
 		rows[key] = row
 	}
@@ -132,12 +132,12 @@ func TestArchiveSurvivesAKillAtAnyStep(t *testing.T) {
 				check.Is(t, err, kit.ErrFault)
 			}
 			if got := allRows(t, store.DB, a); !reflect.DeepEqual(got, all) {
-				t.Errorf("killed at commit %d (after it: %t): got %v, want %v", commit, after, got, all)
+				t.Errorf("archive killed at commit %d (after it: %t): got rows %v, want %v", commit, after, got, all)
 			}
 			moved, err := archived(t.Context(), a)
 			check.Must(t, err)
 			if got := allRows(t, store.DB, a); !reflect.DeepEqual(got, all) || killed && commit == 2 && moved != int64(n-2*map[bool]int{false: 1, true: 2}[after]) {
-				t.Errorf("killed at commit %d (after it: %t), then continued with %d orders: got %v, want %v", commit, after, moved, got, all)
+				t.Errorf("archive killed at commit %d (after it: %t), then continued with %d orders: got rows %v, want %v", commit, after, moved, got, all)
 			}
 			left := allRows(t, store.DB)
 			if len(left) != 1 || left[other.ID] == nil {
@@ -170,7 +170,7 @@ func TestArchiveByTwoOperators(t *testing.T) {
 	}
 	operators.Wait()
 	if got := allRows(t, store.DB, a); !reflect.DeepEqual(got, all) || moved[0]+moved[1]+moved[2] != 41 || len(allRows(t, store.DB)) > 0 {
-		t.Errorf("moved %v orders: got %v, want %v", moved, got, all)
+		t.Errorf("archive by two operators, moved %v orders: got rows %v, want %v", moved, got, all)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestArchiveRefusesRecentSales(t *testing.T) {
 		kit.Exec(t, store.DB, c.change)
 		step, err := a.Step(t.Context(), "S", quiet)
 		if err == nil || !strings.Contains(err.Error(), c.want) || len(allRows(t, store.DB)) != 4 {
-			t.Errorf("%s: got %+v, %v, want error %q", c.name, step, err, c.want)
+			t.Errorf("archive of a recent sale, %s: got %+v, error %v, want error %q", c.name, step, err, c.want)
 		}
 		kit.Exec(t, store.DB, c.back)
 	}
@@ -242,7 +242,7 @@ func TestSKUOfAnArchivedSale(t *testing.T) {
 		"commit":  check.Err(store.Commit(ctx, "S", 7, []inventory.Queued{kit.QueuedOrder("q", "bob", "", 1)})),
 	} {
 		if check.Is(t, err, orders.ErrUnavailable); t.Failed() {
-			t.Fatal(name)
+			t.Fatalf("change of the archived sale, %s: got another error than ErrUnavailable", name)
 		}
 	}
 	together, err := store.CommitTogether(ctx, []SaleOrders{{"S", 7, []inventory.Queued{kit.QueuedOrder("q", "bob", "", 1)}}})
@@ -251,7 +251,7 @@ func TestSKUOfAnArchivedSale(t *testing.T) {
 	}
 	check.Is(t, check.Err(store.Sale(ctx, "S")), orders.ErrNotFound)
 	if sales, _, err := store.Sales(ctx); err != nil || len(sales) > 0 {
-		t.Errorf("list of sales: got %+v, %v, want none", sales, err)
+		t.Errorf("list of sales: got %+v, error %v, want none", sales, err)
 	}
 
 	check.Must(t, check.Err(archived(ctx, a)))
@@ -266,6 +266,6 @@ func TestSKUOfAnArchivedSale(t *testing.T) {
 	check.Is(t, check.Err(store.Pay(ctx, late.Buyer, late.ID, "late")), orders.ErrNotFound)
 	maps.DeleteFunc(all, func(key string, _ any) bool { return allRows(t, store.DB, a)[key] != nil })
 	if len(all) > 0 {
-		t.Errorf("rows are lost: %v", all)
+		t.Errorf("archived rows: got these rows lost, want none: %v", all)
 	}
 }

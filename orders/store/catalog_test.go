@@ -29,38 +29,38 @@ func TestCatalogVouches(t *testing.T) {
 		kit.Exec(t, st.DB, "UPDATE sales SET epoch = 7")
 		catalog := NewCatalog(st, time.Now)
 		if catalog.Vouches("S", 7) || catalog.IsFresh() || catalog.UntilSwitch("S", 7) != CatalogLease {
-			t.Error("an empty catalog is fresh or vouches for a gate")
+			t.Error("empty catalog: it is fresh or vouches for a gate, want neither")
 		}
 		renewed := func(want bool, what string) {
 			t.Helper()
 			check.Must(t, catalog.Renew(ctx))
 			if got := catalog.Vouches("S", 7); got != want {
-				t.Errorf("%s: Vouches is %v, want %v", what, got, want)
+				t.Errorf("catalog, %s: got Vouches %v, want %v", what, got, want)
 			}
 		}
 		renewed(true, "a fresh copy")
 		if catalog.Vouches("S", 6) || catalog.Vouches("S", 8) || catalog.Vouches("U", 7) {
-			t.Error("the copy vouches for a gate that it does not name")
+			t.Error("copy of the sales: it vouches for a gate that it does not name, want no")
 		}
 		kit.Exec(t, st.DB, "UPDATE sales SET reserve_on = 'payment' WHERE sku = 'T'")
 		check.Must(t, catalog.Refresh(ctx))
 		if catalog.Vouches("T", 7) {
-			t.Error("the copy vouches for a gate that does not know orders without units")
+			t.Error("copy of the sales: it vouches for a gate that does not know orders without units, want no")
 		}
 		for age, want := range []bool{true, false} {
 			if time.Sleep(CatalogLease - 1); catalog.Vouches("S", 7) != want {
-				t.Errorf("just before %d leases have passed: Vouches is %v, want %v", age+1, !want, want)
+				t.Errorf("catalog just before %d leases have passed: got Vouches %v, want %v", age+1, !want, want)
 			}
 		}
 		check.Must(t, st.Announce(ctx, "S", 6)) // no effect, because the epoch is another one
 		if sale, err := st.Sale(ctx, "S"); err != nil || sale.Mode != orders.ModeGate {
-			t.Errorf("after the announcement of another epoch: got %+v, %v, want ModeGate", sale, err)
+			t.Errorf("after the announcement of another epoch: got %+v, error %v, want ModeGate", sale, err)
 		}
 		check.Must(t, st.Announce(ctx, "S", 7))
 		renewed(false, "announced")
 		since, _ := catalog.copy.Load().announcedAt("S", 7)
 		if catalog.UntilSwitch("T", 7) != CatalogLease || catalog.UntilSwitch("S", 6) != CatalogLease {
-			t.Error("UntilSwitch allows the end of an epoch that was not announced")
+			t.Error("UntilSwitch of an epoch that was not announced: got the end allowed, want a full lease")
 		}
 		for wait := range 2 { // at the start of a lease, and 1 ns before its end
 			want := CatalogLease - time.Duration(wait)*(CatalogLease-1)
@@ -71,19 +71,19 @@ func TestCatalogVouches(t *testing.T) {
 			check.Must(t, catalog.Renew(ctx))
 		}
 		if catalog.UntilSwitch("S", 7) != 0 {
-			t.Error("UntilSwitch does not allow the end of the epoch after a lease")
+			t.Error("UntilSwitch of the epoch after a lease: got a wait, want 0")
 		}
 		kit.Exec(t, st.DB, "UPDATE sales SET epoch = 8 WHERE sku = 'S'") // the next epoch is announced, too
 		renewed(false, "announced again")
 		if got, known := catalog.copy.Load().announcedAt("S", 8); !known || !got.After(since) {
-			t.Errorf("epoch 8 was announced at %v, want after the announcement of epoch 7 at %v", got, since)
+			t.Errorf("epoch 8: got it announced at %v, want after the announcement of epoch 7 at %v", got, since)
 		}
 		for _, change := range []string{"UPDATE sales SET mode = 'direct' WHERE sku = 'T'", "DELETE FROM sales WHERE sku = 'T'"} {
 			check.Must(t, catalog.Refresh(ctx))
 			kit.Exec(t, st.DB, change)
 			same, err := sameModes(st.DB.WithContext(ctx), catalog.copy.Load().bySKU)
 			if check.Must(t, err); same {
-				t.Errorf("after %s: sameModes is true, want false", change)
+				t.Errorf("sameModes after %s: got true, want false", change)
 			}
 		}
 	})

@@ -51,7 +51,7 @@ func TestCloseRace(t *testing.T) {
 					case err == nil && o.Status == orders.Paid:
 						paid[i].Add(1)
 					case !errors.Is(err, orders.ErrOrderClosed):
-						t.Errorf("pay order %d: got %+v, %v, want it paid or ErrOrderClosed", i, o, err)
+						t.Errorf("pay order %d: got %+v, error %v, want it paid or ErrOrderClosed", i, o, err)
 					}
 				}
 			})
@@ -61,14 +61,14 @@ func TestCloseRace(t *testing.T) {
 					case err == nil && o.Status == orders.Cancelled:
 						cancelled[i].Add(1)
 					case !errors.Is(err, orders.ErrOrderClosed) && !errors.Is(err, orders.ErrAlreadyPaid):
-						t.Errorf("cancel order %d: got %+v, %v, want it cancelled, ErrOrderClosed or ErrAlreadyPaid", i, o, err)
+						t.Errorf("cancel order %d: got %+v, error %v, want it cancelled, ErrOrderClosed or ErrAlreadyPaid", i, o, err)
 					}
 				}
 			})
 			racers.Go(func() {
 				for range 5 {
 					if _, err := store.Expire(ctx); err != nil {
-						t.Errorf("expire: %v", err)
+						t.Errorf("expire: got error %v, want none", err)
 					}
 				}
 			})
@@ -80,7 +80,7 @@ func TestCloseRace(t *testing.T) {
 			status := rows[id].Status
 			ends[status]++
 			if p, c := paid[i].Load(), cancelled[i].Load(); p > 0 != (status == orders.Paid) || c > 0 != (status == orders.Cancelled) {
-				t.Errorf("order %d is %s, but %d payments and %d cancellations succeeded", i, status, p, c)
+				t.Errorf("order %d: got status %s with %d payments and %d cancellations that succeeded, want the one that the status names", i, status, p, c)
 			}
 		}
 		kit.None(t, kit.BrokenClosing(t, store.DB))
@@ -99,7 +99,7 @@ func TestOrderPaidDuringExpiryStaysPaid(t *testing.T) {
 	}
 	late := kit.Onto(t, store.On, kit.InterruptedBy(store.DB, "FROM `orders`", pay))
 	if n, err := late.Expire(t.Context()); err != nil || n["S"] != 1 {
-		t.Errorf("expired orders: got %v, %v, want 1 of S", n, err)
+		t.Errorf("expired orders: got %v, error %v, want 1 of S", n, err)
 	}
 	if rows := kit.RowsOf(t, store.DB); rows[ids[1]].Status != orders.Paid || rows[ids[2]].Status != orders.Expired {
 		t.Errorf("orders: got %s and %s, want paid and expired", rows[ids[1]].Status, rows[ids[2]].Status)
@@ -135,19 +135,19 @@ func TestCloseNeedsItsCondition(t *testing.T) {
 		for i, id := range ids {
 			o, err := store.OrderOf(ctx, fmt.Sprint("buyer-", i), id)
 			if err != nil || o.Status != orders.PendingPayment {
-				t.Fatal(o, err)
+				t.Fatalf("order: got %+v, error %v, want a pending one", o, err)
 			}
 		}
 		check.Must(t, check.Err(store.Pay(ctx, "buyer-0", ids[0], "ref")))
 		check.Must(t, check.Err(store.Cancel(ctx, "buyer-1", ids[1])))
 		if wrong := kit.BrokenClosing(t, store.DB); len(wrong) > 0 {
-			t.Fatal(wrong)
+			t.Fatalf("closed orders: got violations %q, want none", wrong)
 		}
 		for _, id := range ids { // close the orders as if they were still pending
 			kit.Exec(t, store.DB, "UPDATE orders SET status = ?, closed_at = ? WHERE id = ?", orders.Expired, time.Now().UTC(), id)
 			kit.Exec(t, store.DB, "UPDATE sales SET sold = sold - 1 WHERE sku = 'S' AND sold > 0")
 			if id == ids[0] && len(kit.BrokenClosing(t, store.DB)) == 0 {
-				t.Error("BrokenClosing does not find a paid order that was closed")
+				t.Error("BrokenClosing of a paid order that was closed: got none, want one")
 			}
 		}
 	})
@@ -177,7 +177,7 @@ func TestPaymentOfAJustInsertedOrder(t *testing.T) {
 		kit.Exec(t, store.DB, "UPDATE orders SET id = 'not yet'")
 		late := kit.Onto(t, store.On, kit.InterruptedBy(store.DB, "", func() { kit.Exec(t, store.DB, "UPDATE orders SET id = ?", id) }))
 		if o, err := late.Pay(t.Context(), "buyer-0", id, "ref"); err != nil || o.Status != orders.Paid {
-			t.Errorf("Pay: got %+v, %v, want a paid order", o, err)
+			t.Errorf("Pay: got %+v, error %v, want a paid order", o, err)
 		}
 	})
 }
@@ -188,7 +188,7 @@ func TestCloseReplays(t *testing.T) {
 		ctx := t.Context()
 		kit.Overdue(t, store.DB, ids[2])
 		if n, err := store.Expire(ctx); err != nil || n["S"] != 1 {
-			t.Fatal(n, err)
+			t.Fatalf("expire: got %v, error %v, want 1 order of S", n, err)
 		}
 		pay := func(i int, ref string) (*orders.Order, error) {
 			return store.Pay(ctx, fmt.Sprint("buyer-", i), ids[i], ref)
@@ -212,16 +212,16 @@ func TestCloseReplays(t *testing.T) {
 		} {
 			o, err := test.do()
 			if !errors.Is(err, test.err) || o == nil || o.Status != test.want {
-				t.Errorf("%s: got %+v, %v, want %s, %v", test.what, o, err, test.want, test.err)
+				t.Errorf("repeated close, %s: got %+v, error %v, want %s, %v", test.what, o, err, test.want, test.err)
 			}
 		}
 		before := kit.RowsOf(t, store.DB)
 		for i := range ids { // eve is not the buyer
 			if o, err := store.Pay(ctx, "eve", ids[i], "ref"); o != nil || !errors.Is(err, orders.ErrNotFound) {
-				t.Errorf("eve pays order %d: got %+v, %v, want ErrNotFound", i, o, err)
+				t.Errorf("eve pays order %d: got %+v, error %v, want ErrNotFound", i, o, err)
 			}
 			if o, err := store.Cancel(ctx, "eve", ids[i]); o != nil || !errors.Is(err, orders.ErrNotFound) {
-				t.Errorf("eve cancels order %d: got %+v, %v, want ErrNotFound", i, o, err)
+				t.Errorf("eve cancels order %d: got %+v, error %v, want ErrNotFound", i, o, err)
 			}
 		}
 		if got := kit.RowsOf(t, store.DB); !reflect.DeepEqual(before, got) {
@@ -278,10 +278,10 @@ func TestLockedSaleDoesNotBlockOtherSales(t *testing.T) {
 		}
 		check.Eventually(t, "all cancellations wait", func() bool { return store.endings.Len() == len(ids)-1 })
 		if o, err := store.Cancel(t.Context(), "buyer-0", ids[0]); err != nil || o.Status != orders.Cancelled {
-			t.Errorf("cancel an order of another sale: got %+v, %v, want it cancelled", o, err)
+			t.Errorf("cancel an order of another sale: got %+v, error %v, want it cancelled", o, err)
 		}
 		if n := len(cancels); n > 0 {
-			t.Errorf("%d cancellations ended before the other sale's order was cancelled", n)
+			t.Errorf("cancellations in the locked sale: got %d ended before the other sale's order was cancelled, want none", n)
 		}
 		for range ids[1:] {
 			check.Is(t, check.Receive(t, "a cancel ends", cancels), orders.ErrUnavailable)
@@ -289,7 +289,7 @@ func TestLockedSaleDoesNotBlockOtherSales(t *testing.T) {
 		return nil
 	}))
 	if o, err := store.Cancel(t.Context(), "buyer-1", ids[1]); err != nil || o.Status != orders.Cancelled {
-		t.Errorf("cancel after the row is unlocked: got %+v, %v, want it cancelled", o, err)
+		t.Errorf("cancel after the row is unlocked: got %+v, error %v, want it cancelled", o, err)
 	}
 	kit.None(t, kit.BrokenClosing(t, store.DB))
 }
@@ -313,7 +313,7 @@ func TestCancelsDuringARush(t *testing.T) {
 	for i, id := range ids {
 		buyers.Go(func() {
 			if o, err := store.Cancel(t.Context(), fmt.Sprint("buyer-", i), id); err != nil || o.Status != orders.Cancelled {
-				t.Errorf("cancel %s: got %+v, %v, want it cancelled", id, o, err)
+				t.Errorf("cancel %s: got %+v, error %v, want it cancelled", id, o, err)
 			}
 		})
 	}

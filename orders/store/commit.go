@@ -128,4 +128,4 @@ func countSold(tx *gorm.DB, sku string, fence, units int64) error {
 
 // errRefused is returned if the fence or the total has changed although the sale's row is
 // locked.
-var errRefused = errors.New("orders: fence or total does not allow the units to be sold")
+var errRefused = errors.New("orders: the sale's row rejected the units: its fence or its total has changed")

@@ -25,7 +25,7 @@ func BenchmarkCommit(b *testing.B) {
 			store := openStore(b, servertest.OpenSQL(b, servers.KindReal))
 			ctx := context.Background()
 			if _, err := store.PutSale(ctx, kit.Sale("S", orders.MaxTotal, 100)); err != nil {
-				b.Fatal(err)
+				b.Fatalf("put the sale: got error %v, want none", err)
 			}
 			kept, err := store.TakeOver(ctx, "S")
 			check.Must(b, err)
@@ -35,13 +35,13 @@ func BenchmarkCommit(b *testing.B) {
 				batch := freshBatch(size)
 				start := time.Now()
 				if _, err := store.Commit(ctx, "S", kept.Fence, batch); err != nil {
-					b.Fatal(err)
+					b.Fatalf("commit the orders: got error %v, want none", err)
 				}
 				ours += time.Since(start)
 				statement, args := bareInsert(freshBatch(size))
 				start = time.Now()
 				if _, err := store.sql.ExecContext(ctx, statement, args...); err != nil {
-					b.Fatal(err)
+					b.Fatalf("insert the orders: got error %v, want none", err)
 				}
 				bare += time.Since(start)
 			}

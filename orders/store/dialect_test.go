@@ -136,7 +136,7 @@ func TestClockIsReadUnderTheLock(t *testing.T) {
 		})
 		check.Is(t, err, end)
 		if at := <-locked; at.Before(free) {
-			t.Errorf("after a %s: got time %s, want %s or later", name, at, free)
+			t.Errorf("clock read after a %s: got time %s, want %s or later", name, at, free)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func TestBrokenConnectionIsNotTakenForMySQL(t *testing.T) {
 	c := readCommitted{breaking{}, new(atomic.Bool)}
 	c.tidb.Store(true)
 	if _, err := c.Connect(t.Context()); !errors.Is(err, driver.ErrBadConn) || !c.tidb.Load() {
-		t.Errorf("Connect: got %v, TiDB %v, want ErrBadConn, TiDB true", err, c.tidb.Load())
+		t.Errorf("Connect: got error %v, TiDB %v, want ErrBadConn, TiDB true", err, c.tidb.Load())
 	}
 }
 

@@ -93,7 +93,7 @@ func lockSchema(ctx context.Context, conn *sql.Conn) error {
 	var got sql.NullInt64
 	err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(CONCAT('flashsale migrate ', DATABASE()), ?)", schemaLockWait).Scan(&got)
 	if err == nil && got.Int64 != 1 {
-		err = fmt.Errorf("another node has held the lock for %d s", schemaLockWait)
+		err = fmt.Errorf("another node has held the lock of the schema for %d s", schemaLockWait)
 	}
 	return err
 }

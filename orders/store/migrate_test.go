@@ -41,7 +41,7 @@ func columns(t *testing.T, store *Store, table string) []string {
 	defer func() { _ = rows.Close() }()
 	names, err := rows.Columns()
 	if err != nil || rows.Err() != nil {
-		t.Fatal(err, rows.Err())
+		t.Fatalf("read the columns: got error %v and %v, want none", err, rows.Err())
 	}
 	return names
 }
@@ -52,7 +52,7 @@ func TestMigrateTwice(t *testing.T) {
 		for i, want := range []bool{true, false, false} {
 			n, err := store.Migrate(t.Context())
 			if err != nil || (n > 0) != want {
-				t.Errorf("run %d: got %d migrations, %v, want some: %v", i, n, err, want)
+				t.Errorf("run %d: got %d migrations, error %v, want some: %v", i, n, err, want)
 			}
 		}
 		check.OK(t, check.Err(store.PutSale(t.Context(), kit.Sale("S", 1, 1))))
@@ -77,7 +77,7 @@ func TestMigrateConcurrently(t *testing.T) {
 		}
 		all.Wait()
 		if n, err := unmigrated(t, sql).Migrate(t.Context()); err != nil || n != 0 || applied == 0 {
-			t.Errorf("migrations: got %d, then %d, %v, want some, then 0", applied, n, err)
+			t.Errorf("migrations: got %d, then %d, error %v, want some, then 0", applied, n, err)
 		}
 	})
 }
@@ -88,7 +88,7 @@ func TestMigrateNewerSchema(t *testing.T) {
 		store := openStore(t, sql)
 		kit.Exec(t, store.DB, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, TRUE)")
 		if n, err := store.Migrate(t.Context()); err == nil || n != 0 || !strings.Contains(err.Error(), "version 99") || !strings.Contains(err.Error(), "newer program") {
-			t.Errorf("Migrate: got %d, %v, want an error with the version", n, err)
+			t.Errorf("Migrate: got %d, error %v, want an error with the version", n, err)
 		}
 	})
 }
@@ -102,7 +102,7 @@ func TestMigrateAfterACrash(t *testing.T) {
 	first, _, _ := strings.Cut(up, ";\n\n")
 	kit.Exec(t, store.DB, first)
 	if n, err := store.Migrate(t.Context()); err != nil || n == 0 {
-		t.Errorf("Migrate: got %d, %v, want some migrations", n, err)
+		t.Errorf("Migrate: got %d, error %v, want some migrations", n, err)
 	}
 	tables(t, store)
 }
@@ -113,7 +113,7 @@ func TestMigrateAfterAnUnrecordedRun(t *testing.T) {
 	before := fmt.Sprint(tables(t, store))
 	kit.Exec(t, store.DB, "DELETE FROM goose_db_version WHERE version_id >= 1")
 	if n, err := store.Migrate(t.Context()); err != nil || n == 0 {
-		t.Errorf("Migrate: got %d, %v, want some migrations", n, err)
+		t.Errorf("Migrate: got %d, error %v, want some migrations", n, err)
 	}
 	if after := fmt.Sprint(tables(t, store)); after != before {
 		t.Errorf("columns: got %s, want %s", after, before)
@@ -153,7 +153,7 @@ func TestSchemaGuards(t *testing.T) {
 			"buyer's length": "UPDATE orders SET buyer = '" + strings.Repeat("x", 65) + "' WHERE id = '" + ids[1] + "'",
 		} {
 			if err := store.DB.Exec(statement).Error; !IsBadData(err) {
-				t.Errorf("%s: got %v, want an error of the data", name, err)
+				t.Errorf("bad data, %s: got error %v, want an error of the data", name, err)
 			}
 		}
 		// Any number of orders may have no key.
@@ -179,7 +179,7 @@ func TestMigrationsHaveNoReadTimeout(t *testing.T) {
 	began := time.Now()
 	time.AfterFunc(3*silence, func() { _ = conn.Close(); _ = other.Close() }) // the end of the session releases the lock
 	if n, err := store.Migrate(t.Context()); n == 0 || err != nil || time.Since(began) < 2*silence {
-		t.Errorf("Migrate: got %d, %v after %v, want some migrations after %v or later", n, err, time.Since(began), 2*silence)
+		t.Errorf("Migrate: got %d, error %v after %v, want some migrations after %v or later", n, err, time.Since(began), 2*silence)
 	}
 	if err := store.DB.WithContext(t.Context()).Exec("DO SLEEP(20)").Error; err == nil {
 		t.Error("statement of 20 s: got no error, want a read timeout")

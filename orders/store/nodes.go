@@ -61,7 +61,7 @@ func (s *Store) Beat(ctx context.Context, node string, unwritable []string, aliv
 	db := s.DB.WithContext(ctx)
 	now, err := s.clock(db)
 	if err != nil {
-		return nil, fmt.Errorf("heartbeat of %s: %w", node, err)
+		return nil, fmt.Errorf("write the heartbeat of %s: %w", node, err)
 	}
 	row := Node{ID: node, SeenAt: now, Unwritable: nameList(unwritable)}
 	if s.stats != nil {
@@ -71,11 +71,11 @@ func (s *Store) Beat(ctx context.Context, node string, unwritable []string, aliv
 	}
 	update := clause.OnConflict{Columns: []clause.Column{{Name: "id"}}, DoUpdates: clause.AssignmentColumns([]string{"seen_at", "unwritable", "stats"})}
 	if err := db.Clauses(update).Create(&row).Error; err != nil {
-		return nil, fmt.Errorf("heartbeat of %s: %w", node, err)
+		return nil, fmt.Errorf("write the heartbeat of %s: %w", node, err)
 	}
 	var rows []Node
 	if err := db.Omit("stats").Order("id").Find(&rows).Error; err != nil {
-		return nil, fmt.Errorf("heartbeat of %s: %w", node, err)
+		return nil, fmt.Errorf("read the heartbeats of all nodes for %s: %w", node, err)
 	}
 	var gone []string
 	rows = slices.DeleteFunc(rows, func(r Node) bool {
@@ -87,7 +87,7 @@ func (s *Store) Beat(ctx context.Context, node string, unwritable []string, aliv
 	})
 	if len(gone) > 0 {
 		if err := db.Where("id IN ? AND seen_at < ?", gone, now.Add(-forgetNodeAfter)).Delete(&Node{}).Error; err != nil {
-			return nil, fmt.Errorf("heartbeat of %s: delete old rows: %w", node, err)
+			return nil, fmt.Errorf("delete old heartbeats for %s: %w", node, err)
 		}
 	}
 	return rows, nil

@@ -19,7 +19,7 @@ func TestNodeStats(t *testing.T) {
 		beat := func(node string) {
 			t.Helper()
 			if rows, err := store.Beat(t.Context(), node, nil, time.Minute); err != nil || len(rows) == 0 || rows[0].Stats != "" {
-				t.Errorf("Beat: got %+v, %v, want nodes without statistics", rows, err)
+				t.Errorf("Beat: got %+v, error %v, want nodes without statistics", rows, err)
 			}
 		}
 		beat("old")
@@ -29,7 +29,7 @@ func TestNodeStats(t *testing.T) {
 		beat("two")
 		rows, err := store.Nodes(t.Context(), time.Minute)
 		if err != nil || len(rows) != 2 || rows[0].ID != "one" || rows[0].Stats != `{"up":1}` || rows[1].Stats != "" {
-			t.Errorf("Nodes: got %+v, %v, want node one with statistics and node two without", rows, err)
+			t.Errorf("Nodes: got %+v, error %v, want node one with statistics and node two without", rows, err)
 		}
 	})
 }

@@ -149,7 +149,7 @@ func sameModes(db *gorm.DB, known map[string]*orders.Sale) (same bool, err error
 	rows, err := db.Raw("SELECT sku, epoch, mode FROM sales WHERE mode IN ?",
 		[]string{orders.ModeGate, orders.ModeChanging, orders.ModeDirect}).Rows()
 	if err != nil {
-		return false, fmt.Errorf("compare sales: %w", err)
+		return false, fmt.Errorf("compare the sales with their copy: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	var sku, mode sql.RawBytes

@@ -38,7 +38,7 @@ func TestTwoRestocks(t *testing.T) {
 			check.Must(t, check.Err(store.PutSale(t.Context(), first, tag...)))
 			check.Is(t, check.Err(store.PutSale(t.Context(), second, tag...)), c.second)
 			if got, err := store.Sale(t.Context(), "S"); err != nil || got.Total != c.total {
-				t.Errorf("%s: got %d units, %v, want %d", c.name, got.Total, err, c.total)
+				t.Errorf("restocks, %s: got %d units, error %v, want %d", c.name, got.Total, err, c.total)
 			}
 		}
 	})
@@ -63,7 +63,7 @@ func TestManyRestocks(t *testing.T) {
 					if err == nil {
 						done++
 					} else if !errors.Is(err, orders.ErrPrecondition) {
-						t.Error(err)
+						t.Errorf("restock: got error %v, want ErrPrecondition", err)
 						return
 					}
 				}
@@ -71,7 +71,7 @@ func TestManyRestocks(t *testing.T) {
 		}
 		operators.Wait()
 		if got, err := store.Sale(t.Context(), "S"); err != nil || got.Total != 34 {
-			t.Errorf("sale: got %+v, %v, want 34 units", got, err)
+			t.Errorf("sale: got %+v, error %v, want 34 units", got, err)
 		}
 	})
 }
@@ -105,7 +105,7 @@ func TestETag(t *testing.T) {
 			check.Must(t, c.do())
 			after, err := store.Sale(ctx, "S")
 			if check.Must(t, err); (after.ETag() != before.ETag()) != c.changes {
-				t.Errorf("after %s: ETag was %s, is %s, want a change: %v", c.name, before.ETag(), after.ETag(), c.changes)
+				t.Errorf("ETag after %s: got %s before and %s after, want a change: %v", c.name, before.ETag(), after.ETag(), c.changes)
 			}
 		}
 	})
@@ -122,7 +122,7 @@ func TestPutSaleReturnsTheRow(t *testing.T) {
 			t.Helper()
 			row, readErr := store.Sale(t.Context(), "S")
 			if check.Must(t, errors.Join(err, readErr)); got != *row {
-				t.Errorf("got %+v, want the stored row %+v", got, *row)
+				t.Errorf("changed sale: got %+v, want the stored row %+v", got, *row)
 			}
 		}
 		same(store.PutSale(t.Context(), put))
@@ -131,7 +131,7 @@ func TestPutSaleReturnsTheRow(t *testing.T) {
 		same(store.PutSale(t.Context(), put))
 		same(store.EndSale(t.Context(), "S"))
 		if row, err := store.Sale(t.Context(), "S"); err != nil || row.Sold != 3 || row.Fence != 4 || row.Epoch != 5 || row.Mode != orders.ModeChanging || row.ReserveFrom != 6 || row.Description != "" || row.ImageURL != "/s.png" {
-			t.Errorf("row after the end: got %+v, %v", row, err)
+			t.Errorf("row after the end: got %+v, error %v, want 3 sold, fence 4 and epoch 5 kept", row, err)
 		}
 	})
 }
@@ -178,7 +178,7 @@ func TestEndSale(t *testing.T) {
 				ok = !closed.ClosesAt.Before(before) && !closed.ClosesAt.After(after)
 			}
 			if !ok || !closed.OpensAt.Before(closed.ClosesAt) || name != "scheduled" && !closed.OpensAt.Equal(put.OpensAt) {
-				t.Errorf("%s: got a sale from %v to %v, want the end between %v and %v", name, closed.OpensAt, closed.ClosesAt, before, after)
+				t.Errorf("end of the sale, %s: got its window from %v to %v, want the end between %v and %v", name, closed.OpensAt, closed.ClosesAt, before, after)
 			}
 			check.OK(t, closed.Validate())
 		}

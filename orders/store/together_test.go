@@ -44,7 +44,7 @@ func TestCountTogether(t *testing.T) {
 			check.Is(t, err, c.want)
 			for i, b := range batches {
 				if sale, err := store.Sale(t.Context(), b.Sale.SKU); err != nil || sale.Sold != c.sold[i] {
-					t.Errorf("%+v: units sold of %s: got %d, %v, want %d", c, b.Sale.SKU, sale.Sold, err, c.sold[i])
+					t.Errorf("shared transaction %+v, units sold of %s: got %d, error %v, want %d", c, b.Sale.SKU, sale.Sold, err, c.sold[i])
 				}
 			}
 		}
@@ -69,7 +69,7 @@ func TestOrdersOfAnotherEpoch(t *testing.T) {
 		decisions, err := store.CommitTogether(t.Context(), batches)
 		check.Must(t, err)
 		if len(decisions[0]) != 1 || decisions[1] != nil || len(kit.RowsOf(t, store.DB)) != 1 {
-			t.Errorf("got %+v and %d rows, want one decision for A and one row", decisions, len(kit.RowsOf(t, store.DB)))
+			t.Errorf("orders of another epoch: got decisions %+v and %d rows, want one decision for A and one row", decisions, len(kit.RowsOf(t, store.DB)))
 		}
 		check.Is(t, check.Err(store.Commit(t.Context(), "B", batches[1].Fence, batches[1].Orders)), inventory.ErrEpoch)
 	})

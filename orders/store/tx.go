@@ -79,7 +79,7 @@ type LockedSale struct {
 func (s *Store) LockSale(tx *gorm.DB, sku string) (*LockedSale, error) {
 	sale, err := s.lockRow(tx, sku)
 	if err == nil && sale.Mode == orders.ModeArchived {
-		return nil, fmt.Errorf("lock sale %s: it is being moved to an archive: %w", sku, orders.ErrUnavailable)
+		return nil, fmt.Errorf("lock sale %s: it is being moved to an archive, so it cannot change: %w", sku, orders.ErrUnavailable)
 	}
 	return sale, err
 }

@@ -39,7 +39,7 @@ func TestSilentCommitEnds(t *testing.T) {
 	check.Is(t, check.Err(store.TakeOver(ctx, "S")), context.Canceled)
 	// The server ends the silent session within WaitTimeout, which unlocks the row.
 	if _, err = store.TakeOver(t.Context(), "S"); err == nil {
-		t.Error("COMMIT without an answer: got no error")
+		t.Error("takeover whose COMMIT is not answered: got no error, want one")
 	}
 	if n := silenced(); n != 2 {
 		t.Errorf("COMMITs without an answer: got %d, want 2", n)

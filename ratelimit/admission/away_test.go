@@ -42,7 +42,7 @@ func (c *tally) want(t *testing.T, want map[string]int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !maps.Equal(c.counts, want) {
-		t.Errorf("counted %v, want %v", c.counts, want)
+		t.Errorf("counts of the admission: got %v, want %v", c.counts, want)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestPolicyWhileRedisIsDown(t *testing.T) {
 			}
 
 			if r, err := admit(); err != nil || !r.Allowed {
-				t.Fatalf("before Redis is down: got %+v, %v, want allowed", r, err)
+				t.Fatalf("before Redis is down: got %+v, error %v, want allowed", r, err)
 			}
 			server.Close()
 			for n, want := range c.admits {
@@ -82,7 +82,7 @@ func TestPolicyWhileRedisIsDown(t *testing.T) {
 				}
 				r, err := admit()
 				if r.Allowed != want || want != (err == nil) || c.policy == Closed && !errors.Is(err, ratelimit.ErrUnavailable) {
-					t.Errorf("while Redis is down, request %d: got %+v, %v, want allowed %v", n, r, err, want)
+					t.Errorf("while Redis is down, request %d: got %+v, error %v, want allowed %v", n, r, err, want)
 				}
 			}
 			check.Is(t, check.Err(l.Peek(t.Context(), b)), ratelimit.ErrUnavailable)
@@ -90,7 +90,7 @@ func TestPolicyWhileRedisIsDown(t *testing.T) {
 			check.Eventually(t, "Redis has loaded", answers)
 			var limited *LimitedError
 			if _, err := admit(); !errors.As(err, &limited) || limited.Result.Bucket != "buyer" {
-				t.Errorf("after Redis is back: got %v, want a refusal by the buyer's bucket", err)
+				t.Errorf("after Redis is back: got error %v, want a refusal by the buyer's bucket", err)
 			}
 			c.outcome[" allowed"], c.outcome["buyer denied"] = 1, 1
 			counted.want(t, c.outcome)
@@ -118,12 +118,12 @@ func TestEachRouteHasItsOwnRules(t *testing.T) {
 	server.Close()
 	got = append(got, ask(place), ask(read))
 	if want := []bool{true, false, false, true}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("admissions of the routes: got %v, want %v", got, want)
 	}
 	want := []Decision{{Route: "place", Outcome: Allowed}, {Route: "read", Bucket: "buyer", Outcome: Denied},
 		{Route: "place", Outcome: FailedClosed}, {Route: "read", Outcome: FailedOpen}}
 	if !slices.Equal(decisions, want) {
-		t.Errorf("got decisions %v, want %v", decisions, want)
+		t.Errorf("counted decisions: got %v, want %v", decisions, want)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestShadowRefusesNoRequest(t *testing.T) {
 				refused++
 			}
 			if shadow && r != (ratelimit.Result{Allowed: true}) {
-				t.Errorf("request %d: got %+v, want only Allowed", n, r)
+				t.Errorf("request %d in shadow mode: got %+v, want only Allowed", n, r)
 			}
 		}
 		server.SetError("")
@@ -161,7 +161,7 @@ func TestShadowRefusesNoRequest(t *testing.T) {
 		}
 		counted.want(t, want)
 		if expected := map[bool]int{false: 3, true: 0}[shadow]; refused != expected {
-			t.Errorf("shadow %v: %d refused, want %d", shadow, refused, expected)
+			t.Errorf("limiter, shadow %v: got %d refused, want %d", shadow, refused, expected)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func TestErrorsAreNotDecisions(t *testing.T) {
 		for name, want := range map[string]error{"b1": context.DeadlineExceeded, "": ratelimit.ErrBadRequest} {
 			r, err := control.Admit(ctx, 1, forBuyer(name, parse(t, "5/s")))
 			if check.Is(t, err, want); r.Allowed {
-				t.Errorf("buyer %q: got %+v, want not allowed", name, r)
+				t.Errorf("order of buyer %q: got %+v, want it not allowed", name, r)
 			}
 		}
 		counted.want(t, map[string]int{})

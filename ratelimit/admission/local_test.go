@@ -38,7 +38,7 @@ func TestLocalDecidesLikeTheScript(t *testing.T) {
 			want = ratelimit.Result{Allowed: want.Allowed, Bucket: want.Bucket, Limit: want.Limit,
 				Remaining: want.Remaining, RetryAfter: want.RetryAfter, Reset: want.Reset}
 			if got := l.take(int64(cost), buckets, now.Truncate(grain)); got != want {
-				return fmt.Errorf("at %v, request %d of %d from %v: got %+v, want %+v as from the script", now.Sub(epoch), n, cost, buckets, got, want)
+				return fmt.Errorf("request at %v, number %d of %d from %v: got %+v, want %+v as from the script", now.Sub(epoch), n, cost, buckets, got, want)
 			}
 		}
 		return nil
@@ -52,7 +52,7 @@ func TestLocalDecidesLikeTheScript(t *testing.T) {
 			return
 		}
 	}
-	t.Error("the twin that counts in whole seconds passes: the check proves nothing")
+	t.Error("twin that counts in whole seconds: it passes, so the check proves nothing")
 }
 
 func drawLimit(t *rapid.T) limit.Limit {
@@ -101,9 +101,9 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	}
 	if n := l.levels.Len(); n > 2*recent.Half || n < recent.Half {
-		t.Errorf("%d buckets are kept, want %d to %d", n, recent.Half, 2*recent.Half)
+		t.Errorf("local limiter: got %d buckets kept, want %d to %d", n, recent.Half, 2*recent.Half)
 	}
 	if passed != 1 {
-		t.Errorf("the bucket in use allowed %d requests, want 1", passed)
+		t.Errorf("bucket that stays in use while others are forgotten: got %d requests allowed, want 1", passed)
 	}
 }

@@ -41,10 +41,10 @@ func TestMiddleware(t *testing.T) {
 		r.Header.Set("X-Buyer", c.buyer)
 		engine.ServeHTTP(w, r)
 		if w.Code != c.status || w.Header().Get("RateLimit") != c.state {
-			t.Errorf("buyer %q: got %d %v %s, want %d, RateLimit %q", c.buyer, w.Code, w.Header(), w.Body, c.status, c.state)
+			t.Errorf("request of buyer %q: got %d %v %s, want %d, RateLimit %q", c.buyer, w.Code, w.Header(), w.Body, c.status, c.state)
 		}
 	}
 	if served != 2 {
-		t.Errorf("%d requests reached the handler, want 2", served)
+		t.Errorf("handler behind the middleware: got %d requests, want 2", served)
 	}
 }

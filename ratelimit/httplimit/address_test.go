@@ -19,7 +19,7 @@ func TestIP(t *testing.T) {
 		"not an address":       "unknown",
 	} {
 		if got, want := IP(addr, five), (ratelimit.Bucket{Name: "ip", ID: network, Limit: five}); got != want {
-			t.Errorf("%s: got bucket %+v, want %+v", addr, got, want)
+			t.Errorf("bucket of %s: got %+v, want %+v", addr, got, want)
 		}
 	}
 }
@@ -38,7 +38,7 @@ func TestAddress(t *testing.T) {
 	} {
 		buckets := Address(c.addr, parse(t, c.limit))
 		if buckets[0] != IP(c.addr, parse(t, c.limit)) {
-			t.Errorf("%s: got buckets %+v, want that of IP first", c.addr, buckets)
+			t.Errorf("buckets of %s: got %+v, want that of IP first", c.addr, buckets)
 		}
 		want := []ratelimit.Bucket{}
 		if c.site != "" {

@@ -39,7 +39,7 @@ func TestSetHeaders(t *testing.T) {
 		h := http.Header{}
 		SetHeaders(h, c.result)
 		if h.Get("RateLimit-Policy") != c.policy || h.Get("RateLimit") != c.state || h.Get("Retry-After") != c.retryAfter {
-			t.Errorf("%s: got headers %v, want %q, %q, %q", name, h, c.policy, c.state, c.retryAfter)
+			t.Errorf("headers of %s: got %v, want %q, %q, %q", name, h, c.policy, c.state, c.retryAfter)
 		}
 	}
 }
@@ -69,10 +69,10 @@ func TestRetryAfterIsNeverTooEarly(t *testing.T) {
 		return false
 	}
 	if tooEarly(seconds) {
-		t.Error("refused after the time in Retry-After, want allowed")
+		t.Error("request after Retry-After: got a refusal, want it allowed")
 	}
 	if !tooEarly(func(d time.Duration) int64 { return int64(d / time.Second) }) {
-		t.Error("the twin that rounds down is allowed: the check proves nothing")
+		t.Error("twin that rounds down: got its request allowed, so the check proves nothing")
 	}
 }
 
@@ -96,7 +96,7 @@ func TestMiddleware(t *testing.T) {
 	want := func(w *httptest.ResponseRecorder, status int, code, state, retryAfter string) {
 		t.Helper()
 		if w.Code != status || w.Header().Get("RateLimit") != state || w.Header().Get("Retry-After") != retryAfter {
-			t.Errorf("got %d %v %s, want %d, RateLimit %q, Retry-After %q", w.Code, w.Header(), w.Body, status, state, retryAfter)
+			t.Errorf("answer of the middleware: got %d %v %s, want %d, RateLimit %q, Retry-After %q", w.Code, w.Header(), w.Body, status, state, retryAfter)
 		}
 		var problem struct {
 			Status int
@@ -104,11 +104,11 @@ func TestMiddleware(t *testing.T) {
 		}
 		if code == "" {
 			if w.Body.String() != "served" {
-				t.Errorf("got body %q, want served", w.Body)
+				t.Errorf("served request: got body %q, want served", w.Body)
 			}
 		} else if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || problem.Code != code || problem.Status != status ||
 			w.Header().Get("Content-Type") != "application/problem+json" {
-			t.Errorf("got problem %v %s, %v, want code %s", w.Header(), w.Body, err, code)
+			t.Errorf("refused request: got problem %v %s, error %v, want code %s", w.Header(), w.Body, err, code)
 		}
 	}
 	want(get("b1"), 200, "", `"buyer";r=1`, "")
@@ -125,7 +125,7 @@ func TestMiddleware(t *testing.T) {
 	})
 	var limited *admission.LimitedError
 	if w := custom("b1"); w.Code != http.StatusTeapot || w.Body.String() != "custom" || !errors.As(refusal, &limited) {
-		t.Errorf("got %d %s, error %v, want the answer of refuse", w.Code, w.Body, refusal)
+		t.Errorf("custom refusal: got %d %s, error %v, want the answer of refuse", w.Code, w.Body, refusal)
 	}
 	server.Close()
 	want(get("b2"), 503, "unavailable", "", "1")

@@ -39,16 +39,16 @@ func TestParse(t *testing.T) {
 	} {
 		l, err := Parse(c.text)
 		if err != nil {
-			t.Errorf("%s: %v", c.text, err)
+			t.Errorf("limit %s: got error %v, want none", c.text, err)
 			continue
 		}
 		if l.Burst() != c.burst || l.Window() != c.window || l.String() != c.canonical || l.IsOff() {
-			t.Errorf("%s: burst %d, window %v, text %s; want %d, %v, %s",
+			t.Errorf("limit %s: got burst %d, window %v, text %s, want %d, %v, %s",
 				c.text, l.Burst(), l.Window(), l, c.burst, c.window, c.canonical)
 		}
 	}
 	if l, err := Parse("off"); err != nil || !l.IsOff() || l != Off || l.String() != "off" || l.Window() != 0 {
-		t.Errorf("off: got %+v, want Off", l)
+		t.Errorf("limit off: got %+v, want Off", l)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestParseErrors(t *testing.T) {
 	} {
 		_, err := Parse(text)
 		if !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %v, want %q", text, err, want)
+			t.Errorf("bad limit %q: got error %v, want %q", text, err, want)
 		}
 	}
 }
@@ -95,11 +95,11 @@ func TestLimitReadsBack(t *testing.T) {
 		check.Must(t, err)
 		parsed, err := Parse(l.String())
 		if err != nil || parsed != l {
-			t.Fatalf("%v reads back as %v, %v", l, parsed, err)
+			t.Fatalf("limit %v: got %v, error %v after reading it back, want the same limit", l, parsed, err)
 		}
 		token, _ := l.Units()
 		if full := l.Burst() * token; full/token != l.Burst() || full > maxLevel {
-			t.Fatalf("a full bucket of %v has %d units, want at most %d", l, full, int64(maxLevel))
+			t.Fatalf("full bucket of %v: got %d units, want at most %d", l, full, int64(maxLevel))
 		}
 	})
 }
@@ -112,12 +112,12 @@ func FuzzParse(f *testing.F) {
 		l, err := Parse(text)
 		if err != nil {
 			if !errors.Is(err, ErrBad) {
-				t.Fatalf("%q: got %v, want ErrBad", text, err)
+				t.Fatalf("bad limit %q: got error %v, want ErrBad", text, err)
 			}
 			return
 		}
 		if parsed, err := Parse(l.String()); err != nil || parsed != l {
-			t.Fatalf("%q: %v reads back as %v, %v", text, l, parsed, err)
+			t.Fatalf("limit %q: %v: got %v, error %v after reading it back, want the same limit", text, l, parsed, err)
 		}
 	})
 }

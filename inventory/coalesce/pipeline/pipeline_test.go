@@ -120,7 +120,7 @@ func TestDemotedMaster(t *testing.T) {
 		_ = rdb.Close()
 		for i, err := range errs {
 			if refused := once && i > 1; (err != nil) != refused {
-				t.Errorf("once %v, command %d: got %v, want an error only for writes with Once", once, i, err)
+				t.Errorf("writes with Once %v, command %d: got error %v, want an error only for a resent write with Once", once, i, err)
 			}
 		}
 	}

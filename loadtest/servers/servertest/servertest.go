@@ -145,7 +145,7 @@ func wantReal(tb testing.TB) {
 	case "off":
 		tb.Skip("FLASHSALE_TEST_REAL=off")
 	default:
-		tb.Fatalf("FLASHSALE_TEST_REAL=%s: want require, off or nothing", mode)
+		tb.Fatalf("FLASHSALE_TEST_REAL: got %s, want require, off or nothing", mode)
 	}
 }
 
@@ -158,14 +158,14 @@ func require(tb testing.TB, err error) {
 	case errors.Is(err, servers.ErrNotInstalled) && os.Getenv("FLASHSALE_TEST_REAL") != "require":
 		tb.Skip(err)
 	default:
-		tb.Fatal(err)
+		tb.Fatalf("start the servers: got error %v, want none", err)
 	}
 }
 
 func closed(tb testing.TB, err error) {
 	tb.Helper()
 	if err != nil {
-		tb.Errorf("clean up: %v", err)
+		tb.Errorf("close the server after the test: got error %v, want none", err)
 	}
 }
 

@@ -60,11 +60,11 @@ func TestEachSQL(t *testing.T) {
 	for range 2 {
 		servertest.EachSQL(t, func(t *testing.T, sql string) {
 			if seen[sql] {
-				t.Errorf("database %s: got it twice", sql)
+				t.Errorf("database %s: got it twice, want a new database per test", sql)
 			}
 			seen[sql] = true
 			if embedded := strings.Contains(t.Name(), "/embedded"); embedded != strings.HasPrefix(sql, "sqlite:") {
-				t.Errorf("%s: got database %s", t.Name(), sql)
+				t.Errorf("test %s: got database %s, want SQLite only if embedded", t.Name(), sql)
 			}
 		})
 	}

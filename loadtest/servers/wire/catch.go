@@ -20,7 +20,7 @@ type Catch struct {
 	answer chan string
 }
 
-var errPass = errors.New("wire: held data passes")
+var errPass = errors.New("wire: the held data was already passed on")
 
 // Hold holds back the first piece that matches.
 func (w *Wire) Hold(match func(sent []byte) bool) *Catch { return w.arm(match, false) }

@@ -48,7 +48,7 @@ func TestCloseDrops(t *testing.T) {
 	mustFail(t, c, "slow", soon)
 	<-held.Caught()
 	if err := w.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("close the wire: got error %v, want none", err)
 	}
 	if answer, err := c.receive(later); err == nil || len(got) > 0 {
 		t.Errorf("after Close: got answer %q or a line at the server, want neither", answer)
@@ -92,7 +92,7 @@ func TestSilence(t *testing.T) {
 		mustFail(t, c, line, soon)
 	}
 	if len(got) > 0 || silenced() != 1 {
-		t.Errorf("got %d silent connections and %d lines, want 1 and 0", silenced(), len(got))
+		t.Errorf("silenced wire: got %d silent connections and %d lines, want 1 and 0", silenced(), len(got))
 	}
 	mustEcho(t, dial(), "COMMIT") // other connections work
 }
@@ -102,7 +102,7 @@ func TestLoseAnswers(t *testing.T) {
 	lost := w.LoseAnswers(1, Contains("COMMIT"))
 	mustFail(t, dial(), "COMMIT", later)
 	if line := <-got; line != "COMMIT" || lost() != 1 {
-		t.Errorf("server: got %q and %d lost answers, want COMMIT and 1", line, lost())
+		t.Errorf("line at the server: got %q and %d lost answers, want COMMIT and 1", line, lost())
 	}
 	mustEcho(t, dial(), "COMMIT")
 }
@@ -114,10 +114,10 @@ func TestMuteAnswers(t *testing.T) {
 	for _, line := range []string{"COMMIT", "b"} {
 		var timeout net.Error
 		if answer, err := c.ask(line, soon); !errors.As(err, &timeout) || !timeout.Timeout() {
-			t.Errorf("%s: got %q, error %v, want a timeout", line, answer, err)
+			t.Errorf("request %s with a muted answer: got %q, error %v, want a timeout", line, answer, err)
 		}
 		if arrived := <-got; arrived != line {
-			t.Errorf("server: got %q, want %q", arrived, line)
+			t.Errorf("line at the server: got %q, want %q", arrived, line)
 		}
 	}
 	if lost() != 1 {

@@ -43,7 +43,7 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	}
 	connect, found := memory.servers.Load(addr)
 	if !found {
-		return nil, fmt.Errorf("wire: no server at %s", addr)
+		return nil, fmt.Errorf("wire: no server listens at %s", addr)
 	}
 	conn, err := connect.(func() (net.Conn, error))()
 	if err != nil {

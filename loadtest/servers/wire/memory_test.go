@@ -37,7 +37,7 @@ func inMemoryWire(t *testing.T) {
 	}
 	check.Must(t, check.Err(io.ReadFull(conn, answer)))
 	if took := time.Since(began); string(answer) != "and!" || took != 2*time.Hour {
-		t.Errorf("got %q after %v, want and! after 2 h", answer, took)
+		t.Errorf("answer through the delayed wire: got %q after %v, want and! after 2 h", answer, took)
 	}
 	w.Cut()
 	check.Is(t, check.Err(conn.Read(answer)), io.EOF)
@@ -48,6 +48,6 @@ func inMemoryWire(t *testing.T) {
 	check.Must(t, conn.SetDeadline(time.Now().Add(time.Hour)))
 	stop()
 	if _, err := Dial(t.Context(), "tcp", addr); err == nil {
-		t.Error("Dial of a stopped server: got no error")
+		t.Error("Dial of a stopped server: got no error, want one")
 	}
 }

@@ -152,7 +152,7 @@ func TestDelay(t *testing.T) {
 					least, longest = 0, 0
 				}
 				if took := time.Since(began); took < least || took > longest {
-					t.Errorf("delay %d: %d pieces in direction %d took %v, want %v to %v", which, pieces, on, took, least, longest)
+					t.Errorf("delay %d of the wire: got %d pieces in direction %d after %v, want %v to %v", which, pieces, on, took, least, longest)
 				}
 			})
 		}
@@ -195,7 +195,7 @@ func TestWatchAndBefore(t *testing.T) {
 		t.Errorf("Before: got %q, want %q", via, want)
 	}
 	if _, _, err := Before("user@tcp(example.org:3306)/database"); err == nil {
-		t.Error("Before a server that is not on loopback: got no error")
+		t.Error("Before a server that is not on loopback: got no error, want one")
 	}
 	seen := make(chan string, 10)
 	w.Watch(func() func([]byte) {
@@ -206,7 +206,7 @@ func TestWatchAndBefore(t *testing.T) {
 	check.Must(t, err)
 	mustEcho(t, &client{conn, bufio.NewReader(conn), check.Deadline(t)}, "a")
 	if one, two := <-seen, <-seen; one != "new" || two != "a\n" {
-		t.Errorf("watch: got %q and %q, want new and a", one, two)
+		t.Errorf("lines that Watch saw: got %q and %q, want new and a", one, two)
 	}
 }
 

@@ -119,7 +119,7 @@ func (b *Bare) Reserve(t testing.TB, buyer, key string, quantity int64) string {
 		return !errors.Is(err, inventory.ErrSoldOut) && !errors.Is(err, inventory.ErrLate)
 	})
 	if err != nil {
-		t.Fatalf("reserve for %s: %v", buyer, err)
+		t.Fatalf("reserve for %s: got error %v, want none", buyer, err)
 	}
 	return id
 }
@@ -164,7 +164,7 @@ func (b *Bare) Epoch(t testing.TB) int64 {
 func (b *Bare) EnterDirect(t testing.TB) {
 	t.Helper()
 	if entered, err := EnterDirect(t, b.Store, time.Minute); !entered || err != nil {
-		t.Fatalf("enter direct mode: got %t, %v, want true", entered, err)
+		t.Fatalf("enter direct mode: got %t, error %v, want true", entered, err)
 	}
 }
 

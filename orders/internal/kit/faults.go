@@ -175,7 +175,7 @@ func Onto[S any](t testing.TB, on func(gorm.ConnPool) (S, error), pool gorm.Conn
 	t.Helper()
 	store, err := on(pool)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open a store on the faulty pool: got error %v, want none", err)
 	}
 	return store
 }

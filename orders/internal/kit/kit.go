@@ -22,7 +22,7 @@ import (
 func None(t testing.TB, wrong []string) {
 	t.Helper()
 	if len(wrong) > 0 {
-		t.Fatal(wrong)
+		t.Fatalf("got violations %q, want none", wrong)
 	}
 }
 

@@ -61,7 +61,7 @@ func showOutside(t *testing.T, broken, ours func(s *scene) error) {
 func end(t *testing.T, name string, failure error) {
 	t.Logf("=> %v", failure)
 	if (failure == nil) == (name == "broken") {
-		t.Fatalf("%s lock: got %v, want a failure of the broken lock only", name, failure)
+		t.Fatalf("antipattern with the %s lock: got %v, want a failure of the broken lock only", name, failure)
 	}
 }
 
@@ -98,7 +98,7 @@ func (s *scene) acquires(c lease.Locker) bool {
 	s.Helper()
 	_, err := c.TryAcquire(s.ctx, key)
 	if err != nil && !errors.Is(err, lease.ErrHeld) {
-		s.Fatal(err)
+		s.Fatalf("acquire the lock: got error %v, want none or ErrHeld", err)
 	}
 	return err == nil
 }

@@ -25,7 +25,7 @@ func TestAntipatternExpireAfter(t *testing.T) {
 				func(s *scene) error {
 					s.say("A acquires the lock: one script sets value and expiry")
 					if !s.acquires(s.ours()) {
-						s.Fatal("A: the lock is held, want it free")
+						s.Fatal("client A: got the lock held, want it free")
 					}
 					s.say("A crashes")
 					s.pass(long)

@@ -45,7 +45,7 @@ func TestAntipatternFailover(t *testing.T) {
 		_, replica := s.server()
 		s.say("A acquires the lock, and receives a token from the resource that it will write")
 		if !s.acquires(s.ours()) {
-			s.Fatal("A: the lock is held, want it free")
+			s.Fatal("client A: got the lock held, want it free")
 		}
 		fenceA := r.raise()
 		s.say("A's token is %d. The master dies, and the replica becomes the master without the lock", fenceA)

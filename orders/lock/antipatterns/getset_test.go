@@ -33,7 +33,7 @@ func (c *getset) getset(was string) bool {
 	c.wrote = c.ends()
 	old, err := c.s.rdb.GetSet(c.s.ctx, key, c.wrote).Result() //nolint:staticcheck // the antipattern uses GETSET
 	if err != nil && !errors.Is(err, redis.Nil) {
-		c.s.Fatal(err)
+		c.s.Fatalf("call to Redis: got error %v, want none", err)
 	}
 	return old == was
 }
@@ -101,7 +101,7 @@ func TestAntipatternGetSetClockAhead(t *testing.T) {
 	}, func(s *scene) error {
 		s.say("C5 acquires the lock; the lease is measured by the server's clock")
 		if !s.acquires(s.ours()) {
-			s.Fatal("C5: the lock is held, want it free")
+			s.Fatal("client C5: got the lock held, want it free")
 		}
 		s.say("C4 tries to acquire the lock")
 		if s.acquires(s.ours()) {

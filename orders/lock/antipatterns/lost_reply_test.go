@@ -28,7 +28,7 @@ func TestAntipatternLostReply(t *testing.T) {
 			return errors.New("A finds the lock held")
 		}
 		if repeated.n == 0 {
-			s.Fatal("no script was sent twice")
+			s.Fatal("script: got no repetition, want it sent twice")
 		}
 		return nil
 	})

@@ -24,7 +24,7 @@ func TestAntipatternRedlockPause(t *testing.T) {
 			}
 			s.say("the lease ends, and B acquires the lock on all masters")
 			if !s.acquires(redlock.New(masters, config)) {
-				s.Fatal("B: the lock is held, want it free")
+				s.Fatal("client B: got the lock held, want it free")
 			}
 			fenceB := r.raise()
 			s.say("B writes: %v", r.write(fenceB, "B"))

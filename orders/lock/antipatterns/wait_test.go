@@ -30,7 +30,7 @@ func TestAntipatternWait(t *testing.T) {
 		replicas, err := conn.Wait(s.ctx, 1, soon).Result()
 		check.Must(s, err)
 		if replicas < 1 {
-			s.Fatal("no replica has the lock, want 1")
+			s.Fatal("replicas with the lock: got none, want 1")
 		}
 		s.say("%d replica has the lock. The master and that replica die", replicas)
 		s.promote(far, master, near)
@@ -50,7 +50,7 @@ func TestAntipatternWait(t *testing.T) {
 		s.cutOff(far)
 		s.say("A acquires the lock, and receives a token from the resource that it will write")
 		if !s.acquires(lock.New(master.conn, config)) {
-			s.Fatal("A: the lock is held, want it free")
+			s.Fatal("client A: got the lock held, want it free")
 		}
 		fenceA := r.raise()
 		s.say("A's token is %d. The master and the other replica die", fenceA)

@@ -75,7 +75,7 @@ func TestAntipatternWatchOnAnotherConnection(t *testing.T) {
 		s.pass(long)
 		s.say("B acquires the lock")
 		if !s.acquires(s.ours()) {
-			s.Fatal("B: the lock is held, want it free")
+			s.Fatal("client B: got the lock held, want it free")
 		}
 		s.say("A releases the lock by one script, on any connection: %v", a.Release(s.ctx))
 		s.say("C tries to acquire the lock while B holds it")

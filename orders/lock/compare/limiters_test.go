@@ -140,6 +140,6 @@ func limited(b *testing.B, w *way, callers int, c limiterCase, k limiterKind) {
 	allowed, burst := passed.Load(), int64(c.limit.burst)
 	upper := float64(burst) + float64(c.limit.rate)*b.Elapsed().Seconds()/c.limit.per.Seconds()
 	if c.limit == far && allowed != int64(b.N) || allowed < min(burst, int64(b.N)) || float64(allowed) > upper*1.01 {
-		b.Errorf("got %d of %d requests allowed in %v, want %d to %.0f", allowed, b.N, b.Elapsed(), min(burst, int64(b.N)), upper*1.01)
+		b.Errorf("benchmark: got %d of %d requests allowed in %v, want %d to %.0f", allowed, b.N, b.Elapsed(), min(burst, int64(b.N)), upper*1.01)
 	}
 }

@@ -65,7 +65,7 @@ func BenchmarkLockHandedOn(b *testing.B) {
 					lock := l.open(b, w.Addr())
 					all.Go(func() {
 						if err := c.take(ctx, i, lock); err != nil {
-							b.Error(err)
+							b.Errorf("take the lock: got error %v, want none", err)
 							stop()
 						}
 					})

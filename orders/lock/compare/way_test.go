@@ -56,7 +56,7 @@ func share(b *testing.B, callers int, step func(caller, n int) error) {
 		all.Go(func() {
 			for n := int(steps.Add(1)); n <= b.N && !b.Failed(); n = int(steps.Add(1)) {
 				if err := step(caller, n); err != nil {
-					b.Error(err)
+					b.Errorf("step of the benchmark: got error %v, want none", err)
 				}
 			}
 		})
@@ -94,7 +94,7 @@ func TestCounter(t *testing.T) {
 			rest = rest[len(piece):]
 		}
 		if n != 2 {
-			t.Errorf("pieces of %d bytes: got %d commands, want 2", size, n)
+			t.Errorf("command counter, pieces of %d bytes: got %d commands, want 2", size, n)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func (f *Redis) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 		err = onredis.ReplyError(n, nil)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("raise fence of %q: %w", l.Key(), err)
+		return 0, fmt.Errorf("raise the fence of %q: %w", l.Key(), err)
 	}
 	return n, nil
 }

@@ -124,7 +124,7 @@ func (c *Call) Hold(token string, sent time.Time) (*Lock, error) {
 	l := &Lock{leases: c.Leases, key: c.Key, token: token, renewed: sent, since: now}
 	l.until = sent.Add(c.Lease - c.Drift)
 	if !now.Before(l.until) {
-		return nil, fmt.Errorf("answered too late: %w", ErrExpired)
+		return nil, fmt.Errorf("the store answered after the end of the lease: %w", ErrExpired)
 	}
 	// The lock's context keeps the values of the caller's context, such as a trace, but
 	// not its cancellation, which bounds only the wait.

@@ -31,7 +31,7 @@ func TestLateGrantIsReleased(t *testing.T) {
 		return c.Hold("token", time.Now())
 	})
 	if l != nil || !errors.Is(err, context.Canceled) || m.released != 1 {
-		t.Errorf("got lock %v, error %v, %d releases, want no lock, context.Canceled, 1 release", l, err, m.released)
+		t.Errorf("late grant: got lock %v, error %v, %d releases, want no lock, context.Canceled, 1 release", l, err, m.released)
 	}
 }
 
@@ -48,7 +48,7 @@ func TestNilLockIsLost(t *testing.T) {
 	ran := false
 	err := none.Do(t.Context(), func(ctx context.Context) error { ran = true; return context.Cause(ctx) })
 	if !ran || !errors.Is(err, ErrLost) {
-		t.Errorf("Do: got %v and ran %t, want ErrLost and true", err, ran)
+		t.Errorf("Do: got error %v and ran %t, want ErrLost and true", err, ran)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestRenewalsOutOfOrder(t *testing.T) {
 	l.extend(now)
 	l.extend(now.Add(-time.Minute))
 	if !l.running() || !l.renewed.Equal(now) {
-		t.Errorf("the older renewal has moved the deadline to %v", l.until)
+		t.Errorf("deadline of the lock after the older renewal: got %v, want it unchanged", l.until)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestExtendAfterReleaseFails(t *testing.T) {
 	check.Must(t, err)
 	s.onRenew = func() { _ = l.Release(t.Context()) }
 	if err := l.Extend(t.Context()); !errors.Is(err, ErrReleased) {
-		t.Errorf("extend a released lock: got %v, want ErrReleased", err)
+		t.Errorf("extend a released lock: got error %v, want ErrReleased", err)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestCallWithoutRetryUsesClientRetry(t *testing.T) {
 	ran := make(chan error, 1)
 	go func() { ran <- a.Run(running) }()
 	if _, err := a.Acquire(t.Context(), "k", func(c *Config) { c.Retry = nil }); err != nil {
-		t.Error(err)
+		t.Errorf("acquire without Retry: got error %v, want none", err)
 	}
 	stop()
 	check.OK(t, <-ran)
@@ -158,7 +158,7 @@ func shortLeaseApartFromLong(t *testing.T) {
 	check.Must(t, err)
 	select {
 	case <-short.Context().Done():
-		t.Error(context.Cause(short.Context()))
+		t.Errorf("short lock: got it lost with cause %v, want it held", context.Cause(short.Context()))
 	case <-time.After(2 * time.Second):
 	}
 	stop()

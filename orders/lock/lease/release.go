@@ -25,7 +25,7 @@ type release struct {
 // returns ErrUnknown if no answer arrived: call it again, or let the lease end.
 func (l *Lock) Release(ctx context.Context) error {
 	if l == nil {
-		return fmt.Errorf("release no lock: %w", ErrExpired)
+		return fmt.Errorf("release a lock that was not acquired: %w", ErrExpired)
 	}
 	l.releasing.Lock()
 	defer l.releasing.Unlock()

@@ -14,23 +14,23 @@ import (
 func perCall(_ *testing.T, s *suite) {
 	a, b := s.process(lease.Config{Lease: 2 * time.Minute}), s.process(lease.Config{Lease: 2 * time.Minute})
 	if _, err := a.Acquire(s.ctx, s.key, func(c *lease.Config) { c.Lease = time.Nanosecond }); err == nil {
-		s.Error("acquired with a lease of a nanosecond, want an error")
+		s.Error("acquire with a lease of a nanosecond: got no error, want one")
 	}
 	short := func(c *lease.Config) { c.Lease, c.Drift, c.Timeout = s.Lease, s.Lease/20, s.Lease/2 }
 	l, err := a.TryAcquire(s.ctx, s.key, short)
 	if s.LeaseOfSession {
 		if err == nil {
-			s.Error("acquired with a lease that differs from the session's, want an error")
+			s.Error("acquire with a lease that differs from the session's: got no error, want one")
 		}
 		return
 	}
 	check.Must(s, err)
 	if l.Lease() != s.Lease {
-		s.Errorf("got lease %v, want %v", l.Lease(), s.Lease)
+		s.Errorf("lease of the acquired lock: got %v, want %v", l.Lease(), s.Lease)
 	}
 	select {
 	case <-l.Context().Done():
-		s.Errorf("the lock is lost: %v, want it renewed", context.Cause(l.Context()))
+		s.Errorf("renewed lock: got it lost with cause %v, want it held", context.Cause(l.Context()))
 	case <-time.After(3 * s.Lease / 2):
 	}
 	a.kill()
@@ -42,7 +42,7 @@ func perCall(_ *testing.T, s *suite) {
 // effect on its context.
 func noStore(_ *testing.T, s *suite) {
 	if _, ok := s.idle(lease.Config{}).Locker.(lease.Store); ok {
-		s.Error("the Locker implements lease.Store")
+		s.Error("Locker: it implements lease.Store, want a Locker that does not")
 	}
 }
 
@@ -78,7 +78,7 @@ func observe(_ *testing.T, s *suite) {
 		check.Must(s, err)
 		since, h.Since = h.Since, time.Time{}
 		if h != want || since.IsZero() != (h.Note == "") {
-			s.Errorf("observe: got %+v since %v, want %+v", h, since, want)
+			s.Errorf("holder of the lock: got %+v since %v, want %+v", h, since, want)
 		}
 		return since
 	}
@@ -94,12 +94,12 @@ func observe(_ *testing.T, s *suite) {
 	<-time.After(20 * time.Millisecond) // time for b to begin to wait; the result is the same if it has not
 	check.Must(s, l.Extend(s.ctx))
 	if since := see(lease.Holder{Held: true, Note: "import 7, a"}); since != first {
-		s.Errorf("held since %v after a renewal, want unchanged %v", since, first)
+		s.Errorf("lock held since: got %v after a renewal, want unchanged %v", since, first)
 	}
 	check.Must(s, l.Release(s.ctx))
 	l = <-got
 	if since := see(lease.Holder{Held: true, Note: "b waits"}); since.Sub(first) < 20*time.Millisecond {
-		s.Errorf("b holds the lock since %v, want at least 20ms after %v", since, first)
+		s.Errorf("lock of b held since: got %v, want at least 20ms after %v", since, first)
 	}
 	check.Must(s, l.Release(s.ctx))
 
@@ -108,7 +108,7 @@ func observe(_ *testing.T, s *suite) {
 	check.Must(s, election.Lead(leading, a, s.key, func(context.Context) error {
 		h, err := o.Observe(s.ctx, s.key)
 		if err != nil || h.Note != "node 1" {
-			s.Errorf("observe the leader: got %+v, %v, want note \"node 1\"", h, err)
+			s.Errorf("observe the leader: got %+v, error %v, want note \"node 1\"", h, err)
 		}
 		stop()
 		return nil

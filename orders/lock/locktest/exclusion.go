@@ -34,7 +34,7 @@ func oneHolder(t *testing.T, s *suite) {
 		lockers[i], fences[i] = noLock{lockers[i], lease.NewLeases(nothing{}, lease.Config{})}, fence.Issuer(&sameFence{})
 	}
 	if err := s.additions(lockers, fences, goroutines); err == nil {
-		t.Error("the check passed without a lock, want a failure")
+		t.Error("check without a lock: it passed, want a failure")
 	}
 }
 
@@ -76,7 +76,7 @@ func (s *suite) additions(lockers []lease.Locker, fences []fence.Issuer, gorouti
 		return err
 	}
 	if n := r.read(); n != workers*rounds {
-		return fmt.Errorf("got %d after %d additions", n, workers*rounds)
+		return fmt.Errorf("number in the resource: got %d after %d additions, want one per addition", n, workers*rounds)
 	}
 	return h.check()
 }
@@ -108,7 +108,7 @@ func outcomes(_ *testing.T, s *suite) {
 	over, cancel := context.WithCancel(s.ctx)
 	cancel()
 	if _, err := a.TryAcquire(over, s.key); !errors.Is(err, context.Canceled) {
-		s.Errorf("acquire with an ended context: got %v, want context.Canceled", err)
+		s.Errorf("acquire with an ended context: got error %v, want context.Canceled", err)
 	}
 	type name struct{}
 	var l *lease.Lock
@@ -122,7 +122,7 @@ func outcomes(_ *testing.T, s *suite) {
 		check.Must(s, err)
 		cancel()
 		if l.Context().Err() != nil || l.Context().Value(name{}) != "buyer" {
-			s.Error("want the lock's context to inherit the values of the caller's context, but not its end")
+			s.Error("lock's context: got no values of the caller's context, or its end, want its values but not its end")
 		}
 	}
 	s.tryAgain(a)
@@ -130,13 +130,13 @@ func outcomes(_ *testing.T, s *suite) {
 	left, err := b.Remaining(s.ctx, s.key, s.key+"free")
 	check.Must(s, err)
 	if left[0] <= 0 || left[1] != 0 {
-		s.Errorf("remaining: got %v, want more than 0, then 0", left)
+		s.Errorf("remaining times of a held and a free lock: got %v, want more than 0, then 0", left)
 	}
 	for range 3 {
 		check.Must(s, l.Release(over)) // Release works with an expired context
 	}
 	if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrReleased) || errors.Is(cause, lease.ErrLost) {
-		s.Errorf("got cause %v, want ErrReleased", cause)
+		s.Errorf("context after the release: got cause %v, want ErrReleased", cause)
 	}
 	s.wantFree(b)
 }

@@ -23,7 +23,7 @@ func hooks(_ *testing.T, s *suite) {
 				return
 			}
 			if event != "renewed" { // the number of renewals is not fixed
-				s.Errorf("got event %q, want %q", event, want)
+				s.Errorf("hook of the client: got event %q, want %q", event, want)
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func leader(_ *testing.T, s *suite) {
 		processes, resign = append(processes, p), append(resign, cancel)
 		task := func(ctx context.Context) error {
 			if leading.Add(1) > 1 {
-				s.Error("two leaders")
+				s.Error("leaders: got two at the same time, want at most one")
 			}
 			defer leading.Add(-1)
 			select {
@@ -39,17 +39,17 @@ func leader(_ *testing.T, s *suite) {
 			return nil
 		}
 		all.Go(func() {
-			check.OK(s, election.Lead(ctx, p, s.key, task, func(err error) { s.Error(err) }))
+			check.OK(s, election.Lead(ctx, p, s.key, task, func(err error) { s.Errorf("lead: got error %v, want none", err) }))
 		})
 	}
 	first := s.leader(leads)
 	ran, err := election.Once(s.ctx, processes[1-first], s.key, func(context.Context) error { return errors.New("ran during a leader's term") })
 	if ran || err != nil {
-		s.Errorf("Once while there is a leader: got %t, %v, want false, nil", ran, err)
+		s.Errorf("Once while there is a leader: got %t, error %v, want false, nil", ran, err)
 	}
 	resign[first]()
 	if second := s.leader(leads); second == first {
-		s.Error("the process that has resigned is the leader again")
+		s.Error("leader after a resignation: got the process that has resigned, want the other one")
 	}
 }
 
@@ -79,5 +79,5 @@ func stopLeading(_ *testing.T, s *suite) {
 
 func (s *suite) leader(leads <-chan int) int {
 	s.Helper()
-	return check.Receive(s, "a leader", leads)
+	return check.Receive(s, "a leader is elected", leads)
 }

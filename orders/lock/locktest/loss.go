@@ -19,10 +19,10 @@ func crash(_ *testing.T, s *suite) {
 	a.cut()
 	second := s.acquire(b)
 	if first.Context().Err() == nil && !s.TiedToConnection {
-		s.Error("two holders: the first holder's context has not ended")
+		s.Error("two holders: got the first context still alive, want it ended")
 	}
 	if cause := s.ended(first); !errors.Is(cause, lease.ErrLost) {
-		s.Errorf("got cause %v, want ErrLost", cause)
+		s.Errorf("context of the crashed holder: got cause %v, want ErrLost", cause)
 	}
 	check.Must(s, second.Release(s.ctx))
 }
@@ -43,20 +43,20 @@ func pause(_ *testing.T, s *suite) {
 	second, newer, err := fence.Acquire(s.ctx, b, issuer, s.key)
 	check.Must(s, err)
 	if newer <= old {
-		s.Errorf("got token %d after %d, want a greater one", newer, old)
+		s.Errorf("fencing token of the second holder: got %d after %d, want a greater one", newer, old)
 	}
 	check.Must(s, r.write(newer, 10))
 	check.Must(s, twin.write(newer, 10))
 
 	if err := r.write(old, read+1); !errors.Is(err, errFenced) || r.read() != 10 { // after the pause
-		s.Errorf("late write: got %v and value %d, want errFenced and 10", err, r.read())
+		s.Errorf("late write: got error %v and value %d, want errFenced and 10", err, r.read())
 	}
 	if err := twin.write(old, read+1); err != nil || twin.read() == 10 {
-		s.Errorf("late write without a fence: got %v and value %d, want success", err, twin.read())
+		s.Errorf("late write without a fence: got error %v and value %d, want success", err, twin.read())
 	}
 	check.Must(s, second.Release(s.ctx))
 	if cause := s.ended(first); !errors.Is(cause, lease.ErrLost) {
-		s.Errorf("got cause %v, want ErrLost", cause)
+		s.Errorf("context of the paused holder: got cause %v, want ErrLost", cause)
 	}
 }
 
@@ -68,13 +68,13 @@ func expiry(_ *testing.T, s *suite) {
 	check.Must(s, err)
 	cause := s.ended(l)
 	if !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrExpired) {
-		s.Errorf("got cause %v, want ErrLost and ErrExpired", cause)
+		s.Errorf("context after the lease: got cause %v, want ErrLost and ErrExpired", cause)
 	}
 	if held := time.Since(began); held < s.Lease/2 {
-		s.Errorf("the context ended after %v of a lease of %v", held, s.Lease)
+		s.Errorf("context of the lock: got its end after %v of a lease of %v, want at least half of it", held, s.Lease)
 	}
 	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lease.ErrExpired) && !errors.Is(err, lease.ErrNotMine) {
-		s.Errorf("release: got %v, want nil, ErrExpired or ErrNotMine", err)
+		s.Errorf("release: got error %v, want nil, ErrExpired or ErrNotMine", err)
 	}
 	s.wantFree(b)
 }
@@ -84,10 +84,10 @@ func maxHold(_ *testing.T, s *suite) {
 	a, b := s.process(lease.Config{MaxHold: 50 * time.Millisecond}), s.process(lease.Config{})
 	l := s.acquire(a)
 	if cause := s.ended(l); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrMaxHold) {
-		s.Errorf("got cause %v, want ErrLost and ErrMaxHold", cause)
+		s.Errorf("context of a lock held too long: got cause %v, want ErrLost and ErrMaxHold", cause)
 	}
 	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lease.ErrExpired) {
-		s.Errorf("release: got %v, want nil or ErrExpired", err)
+		s.Errorf("release: got error %v, want nil or ErrExpired", err)
 	}
 	s.wantFree(b)
 }
@@ -98,10 +98,10 @@ func stolen(_ *testing.T, s *suite) {
 	l := s.acquire(a)
 	s.Steal(s, s.key)
 	if cause := s.ended(l); !errors.Is(cause, lease.ErrLost) {
-		s.Errorf("got cause %v, want ErrLost", cause)
+		s.Errorf("context of the stolen lock: got cause %v, want ErrLost", cause)
 	}
 	if err := l.Release(s.ctx); !errors.Is(err, lease.ErrExpired) && !errors.Is(err, lease.ErrNotMine) {
-		s.Errorf("release: got %v, want ErrExpired or ErrNotMine", err)
+		s.Errorf("release: got error %v, want ErrExpired or ErrNotMine", err)
 	}
 }
 
@@ -118,7 +118,7 @@ func stop(_ *testing.T, s *suite) {
 	<-waits
 	a.kill()
 	if cause := s.ended(l); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrStopped) {
-		s.Errorf("got cause %v, want ErrLost and ErrStopped", cause)
+		s.Errorf("context after the client's stop: got cause %v, want ErrLost and ErrStopped", cause)
 	}
 	check.Is(s, <-waiter, lease.ErrStopped)
 	check.Is(s, check.Err(a.TryAcquire(s.ctx, s.key)), lease.ErrStopped)
@@ -126,7 +126,7 @@ func stop(_ *testing.T, s *suite) {
 		s.Error("second Run: got nil, want an error")
 	}
 	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lease.ErrExpired) {
-		s.Errorf("release after Run: got %v, want nil or ErrExpired", err)
+		s.Errorf("release after Run: got error %v, want nil or ErrExpired", err)
 	}
 	check.Must(s, theirs.Release(s.ctx))
 	s.wantFree(b)

@@ -18,14 +18,14 @@ func lostReplyOnAcquire(_ *testing.T, s *suite) {
 	losses := a.lose(s.Acquires)
 	l, err := a.TryAcquire(s.ctx, s.key)
 	if losses() == 0 {
-		s.Fatal("no answer was lost")
+		s.Fatal("answers of the server: got none lost, want one")
 	}
 	switch {
 	case err == nil:
 		s.wantHeld(b)
 		check.Must(s, l.Release(s.ctx))
 	case !errors.Is(err, lease.ErrUnknown):
-		s.Errorf("acquire: got %v, want a lock or ErrUnknown", err)
+		s.Errorf("acquire: got error %v, want a lock or ErrUnknown", err)
 	}
 	s.wantFree(b)
 }
@@ -39,22 +39,22 @@ func lostReplyOnRenew(_ *testing.T, s *suite) {
 	check.Eventually(s, "a renewal's answer is lost", func() bool { return losses() > 0 })
 	if s.TiedToConnection {
 		if cause := s.ended(l); !errors.Is(cause, lease.ErrLost) {
-			s.Errorf("got cause %v, want ErrLost", cause)
+			s.Errorf("context of the lock: got cause %v, want ErrLost", cause)
 		}
 	} else {
 		second, err := b.TryAcquire(s.ctx, s.key)
 		alive, over := l.Context().Err() == nil, time.Since(acquired) > s.Lease/2 // over may be true on a busy machine
 		switch {
 		case err == nil && alive:
-			s.Error("two holders")
+			s.Error("lock after a lost renewal: got two holders, want one")
 		case !over && (!alive || !errors.Is(err, lease.ErrHeld)):
-			s.Errorf("after a lost answer: got cause %v and second acquire %v, want none and ErrHeld", context.Cause(l.Context()), err)
+			s.Errorf("after a lost answer: got cause %v and second acquire error %v, want none and ErrHeld", context.Cause(l.Context()), err)
 		}
 		if err == nil {
 			check.Must(s, second.Release(s.ctx))
 		}
 		if err := l.Release(s.ctx); err != nil && !errors.Is(err, lease.ErrUnknown) && !over {
-			s.Errorf("release: got %v, want nil or ErrUnknown", err)
+			s.Errorf("release: got error %v, want nil or ErrUnknown", err)
 		}
 	}
 	s.wantFree(b)
@@ -68,14 +68,14 @@ func lostReplyOnRelease(_ *testing.T, s *suite) {
 	losses := a.lose(s.Releases)
 	err := l.Release(s.ctx)
 	if losses() == 0 {
-		s.Fatal("no answer was lost")
+		s.Fatal("answers of the server: got none lost, want one")
 	}
 	if err != nil && !errors.Is(err, lease.ErrUnknown) {
-		s.Errorf("release: got %v, want nil or ErrUnknown", err)
+		s.Errorf("release: got error %v, want nil or ErrUnknown", err)
 	}
 	s.wantFree(b)
 	if err := l.Release(s.ctx); err != nil && !errors.Is(err, lease.ErrExpired) {
-		s.Errorf("second release: got %v, want nil or ErrExpired", err)
+		s.Errorf("second release: got error %v, want nil or ErrExpired", err)
 	}
 }
 

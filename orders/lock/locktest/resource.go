@@ -74,7 +74,7 @@ func (h *history) check() error {
 		Equal: func(a, b any) bool { return a == b },
 	}
 	if !porcupine.CheckOperations(model, h.ops) {
-		return fmt.Errorf("no order of the %d additions explains the numbers that they read, with increasing tokens", len(h.ops))
+		return fmt.Errorf("additions: no order of the %d explains the numbers that they read, with increasing tokens", len(h.ops))
 	}
 	return nil
 }

@@ -136,12 +136,12 @@ func (s *suite) process(cfg lease.Config) *process {
 	p.kill = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
-			s.Errorf("Run: %v", err)
+			s.Errorf("Run of the client: got error %v, want none", err)
 		}
 	})
 	s.Cleanup(p.kill)
 	if s.Ready != nil {
-		check.Eventually(s, "ready", func() bool { return s.Ready(p.Locker) })
+		check.Eventually(s, "the client is ready", func() bool { return s.Ready(p.Locker) })
 	}
 	return p
 }
@@ -201,7 +201,7 @@ func (s *suite) acquire(p *process) *lease.Lock {
 func (s *suite) wantHeld(p *process) {
 	s.Helper()
 	if l, err := p.TryAcquire(s.ctx, s.key); !errors.Is(err, lease.ErrHeld) {
-		s.Fatalf("acquire a held lock: got %v, %v, want ErrHeld", l, err)
+		s.Fatalf("acquire a held lock: got %v, error %v, want ErrHeld", l, err)
 	}
 }
 
@@ -223,7 +223,7 @@ func (s *suite) wantFree(p *process) {
 	s.Helper()
 	l, err := p.Acquire(s.ctx, s.key)
 	if err != nil {
-		s.Fatalf("the lock is not free: %v", err)
+		s.Fatalf("lock after the release: got error %v, want it free", err)
 	}
 	check.Must(s, l.Release(s.ctx))
 }

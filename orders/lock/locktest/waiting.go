@@ -29,11 +29,11 @@ func cancelledWait(_ *testing.T, s *suite) {
 	err := <-gaveUp
 	for _, want := range []error{lease.ErrHeld, context.Canceled, tired} {
 		if !errors.Is(err, want) {
-			s.Errorf("acquire: got %v, want %v", err, want)
+			s.Errorf("acquire: got error %v, want %v", err, want)
 		}
 	}
 	if errors.Is(err, lease.ErrUnknown) {
-		s.Errorf("acquire: got %v, want a known outcome", err)
+		s.Errorf("acquire: got error %v, want a known outcome", err)
 	}
 	check.Must(s, l.Context().Err())
 	check.Must(s, l.Release(s.ctx))
@@ -71,7 +71,7 @@ func order(_ *testing.T, s *suite) {
 		all.Go(func() {
 			l, err := p.Acquire(s.ctx, s.key)
 			if err != nil {
-				s.Error(err)
+				s.Errorf("acquire in the queue: got error %v, want none", err)
 				return
 			}
 			mu.Lock()
@@ -87,7 +87,7 @@ func order(_ *testing.T, s *suite) {
 		slices.Sort(served) // the store promises no order
 	}
 	if !slices.Equal(served, []int{0, 1, 2, 3, 4}) {
-		s.Errorf("served in order %v, want [0 1 2 3 4]", served)
+		s.Errorf("waiters: got the order %v, want [0 1 2 3 4]", served)
 	}
 }
 

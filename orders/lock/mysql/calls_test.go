@@ -27,7 +27,7 @@ func TestConcurrentExtendKeepsLock(t *testing.T) {
 		all.Go(func() {
 			for range 100 {
 				if err := l.Extend(ctx); err != nil {
-					t.Error(err)
+					t.Errorf("extend the lock: got error %v, want none", err)
 					return
 				}
 			}
@@ -35,7 +35,7 @@ func TestConcurrentExtendKeepsLock(t *testing.T) {
 	}
 	all.Wait()
 	if l.Context().Err() != nil {
-		t.Error(context.Cause(l.Context()))
+		t.Errorf("extended lock: got it lost with cause %v, want it held", context.Cause(l.Context()))
 	}
 	check.Must(t, l.Release(ctx))
 }
@@ -77,7 +77,7 @@ func TestDefaultsFollowLeaseOfCall(t *testing.T) {
 			return nil, lease.ErrHeld
 		})
 		if !errors.Is(err, lease.ErrHeld) {
-			t.Error(err)
+			t.Errorf("acquire a held lock: got error %v, want ErrHeld", err)
 		}
 	}
 }

@@ -149,7 +149,7 @@ func (c *Client) connect(ctx context.Context, lasting time.Duration) (session, e
 	defer cancel()
 	conn, err := c.db.Conn(ctx)
 	if err != nil {
-		return session{}, fmt.Errorf("connect: %w", err)
+		return session{}, fmt.Errorf("connect to MySQL: %w", err)
 	}
 	s := session{Conn: conn, turn: make(chan struct{}, 1)}
 	_, err = conn.ExecContext(ctx, fmt.Sprintf("SET SESSION wait_timeout = %d", int(math.Ceil(lasting.Seconds()))))
@@ -158,7 +158,7 @@ func (c *Client) connect(ctx context.Context, lasting time.Duration) (session, e
 	}
 	if err != nil {
 		c.end(s)
-		return session{}, fmt.Errorf("connect: %w", err)
+		return session{}, fmt.Errorf("connect to MySQL: %w", err)
 	}
 	return s, nil
 }
@@ -267,7 +267,7 @@ func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration
 	}
 	err := c.db.QueryRowContext(ctx, "SELECT "+strings.Join(columns, ", ")).Scan(holders...)
 	if err != nil {
-		return nil, fmt.Errorf("remaining time of %d locks: %w", len(keys), err)
+		return nil, fmt.Errorf("read the remaining time of %d locks: %w", len(keys), err)
 	}
 	for i := range keys {
 		if holders[i].(*sql.NullInt64).Valid {

@@ -74,7 +74,7 @@ func TestConformance(t *testing.T) {
 	})
 	if err := goleak.Find(before, goleak.IgnoreAnyFunction("flashsale/loadtest/servers.startChild.func1"),
 		goleak.IgnoreAnyFunction("database/sql.(*DB).connectionOpener")); err != nil {
-		t.Error(err)
+		t.Errorf("goroutines after the test: got leaks, want none: %v", err)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestNamesAreDistinct(t *testing.T) {
 	for _, key := range []string{"a", "A", long + "1", long + "2"} {
 		n := name(key)
 		if other, ok := seen[strings.ToLower(n)]; ok || len(n) > 64 {
-			t.Errorf("keys %q and %q: got name %q, want two names of at most 64 characters", key, other, n)
+			t.Errorf("lock names of the keys %q and %q: got %q for both or one above 64 characters, want two short names", key, other, n)
 		}
 		seen[strings.ToLower(n)] = key
 	}
@@ -117,7 +117,7 @@ func TestFenceRejectsEarlierToken(t *testing.T) {
 		tx, err := db.BeginTx(ctx, nil)
 		check.Must(t, err)
 		if err := issuer.Check(ctx, tx, "lock:{sku}", tokens[i]); (err == nil) != want {
-			t.Errorf("check token %d of %v: %v, want accepted %t", tokens[i], tokens, err, want)
+			t.Errorf("fence: token %d of %v: got error %v, want accepted %t", tokens[i], tokens, err, want)
 		}
 		check.Must(t, tx.Rollback())
 	}

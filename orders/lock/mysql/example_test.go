@@ -81,7 +81,7 @@ func TestExampleFence(t *testing.T) {
 	dsn = servertest.OpenSQL(t, servers.KindReal)
 	read, write, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("run the example: got error %v, want none", err)
 	}
 	defer read.Close()
 	stdout := os.Stdout
@@ -89,13 +89,13 @@ func TestExampleFence(t *testing.T) {
 	ExampleFence() // the output fits into the pipe's buffer
 	os.Stdout = stdout
 	if err := write.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close the pipe: got error %v, want none", err)
 	}
 	got, err := io.ReadAll(read)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the output: got error %v, want none", err)
 	}
 	if string(got) != fenceOutput {
-		t.Errorf("got:\n%s\nwant:\n%s", got, fenceOutput)
+		t.Errorf("output of the example: got\n%s\nwant\n%s", got, fenceOutput)
 	}
 }

@@ -33,7 +33,7 @@ func NewFence(db *sql.DB) *Fence { return &Fence{db} }
 func (f *Fence) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 	tx, err := f.db.BeginTx(ctx, nil)
 	if err != nil {
-		return 0, fmt.Errorf("raise fence of %q: %w", l.Key(), err)
+		return 0, fmt.Errorf("raise the fence of %q: %w", l.Key(), err)
 	}
 	defer func() { _ = tx.Rollback() }()
 	var fence int64
@@ -45,7 +45,7 @@ func (f *Fence) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 		err = tx.Commit()
 	}
 	if err != nil {
-		return 0, fmt.Errorf("raise fence of %q: %w", l.Key(), err)
+		return 0, fmt.Errorf("raise the fence of %q: %w", l.Key(), err)
 	}
 	return fence, nil
 }
@@ -57,7 +57,7 @@ func (f *Fence) Check(ctx context.Context, tx *sql.Tx, key string, token int64) 
 	var fence int64
 	err := tx.QueryRowContext(ctx, "SELECT fence FROM lock_fences WHERE name = ? FOR UPDATE", name(key)).Scan(&fence)
 	if err != nil {
-		return fmt.Errorf("check fence of %q: %w", key, err)
+		return fmt.Errorf("check the fence of %q: %w", key, err)
 	}
 	if fence != token {
 		return fmt.Errorf("%w: %q is at %d, not at %d", ErrFenced, key, fence, token)

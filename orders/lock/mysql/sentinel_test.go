@@ -61,15 +61,15 @@ func TestSentinelFailover(t *testing.T) {
 	second := acquire(ctx, t, b, "lock:{lost}")
 	newRedis, newMySQL := raise(ctx, t, redisB, second), raise(ctx, t, mysql, second)
 	if newRedis != oldRedis {
-		t.Errorf("Redis issued %d, then %d: want the same token twice; the failover lost nothing", oldRedis, newRedis)
+		t.Errorf("Redis after the failover: got the tokens %d, then %d, want the same token twice, because the failover lost nothing", oldRedis, newRedis)
 	}
 	if newMySQL <= oldMySQL {
-		t.Errorf("MySQL issued %d, then %d: want a greater token", oldMySQL, newMySQL)
+		t.Errorf("MySQL after the failover: got the tokens %d, then %d, want a greater one", oldMySQL, newMySQL)
 	}
 	tx, err := db.BeginTx(ctx, nil)
 	check.Must(t, err)
 	if err := mysql.Check(ctx, tx, lost.Key(), oldMySQL); !errors.Is(err, ErrFenced) {
-		t.Errorf("late write of the first holder: got %v, want ErrFenced", err)
+		t.Errorf("late write of the first holder: got error %v, want ErrFenced", err)
 	}
 	check.Must(t, tx.Rollback())
 	logf("checked")
@@ -98,7 +98,7 @@ func acquire(ctx context.Context, t *testing.T, c *lock.Client, key string) *lea
 			return l
 		}
 		if ctx.Err() != nil {
-			t.Error(err)
+			t.Errorf("acquire during the failover: got error %v until the deadline, want none", err)
 			return nil
 		}
 		t.Log("retrying:", err)

@@ -43,7 +43,7 @@ func newMasters(all []redis.UniversalClient, cfg lease.Config) *masters {
 func (ms *masters) quorum() int { return len(ms.all)/2 + 1 }
 
 // errPending is the vote of a master that has not answered yet.
-var errPending = errors.New("no answer yet")
+var errPending = errors.New("the master has not answered yet")
 
 // ask calls one for all masters at once, and returns the quorum's decision as soon as the
 // missing answers cannot change it.

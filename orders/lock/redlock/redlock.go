@@ -91,7 +91,7 @@ func (r *Client) attempt(c *lease.Call) (*lease.Lock, error) {
 		err = errors.Join(lease.Ended(ctx), err)
 	}
 	if errors.Is(eraseErr, lease.ErrUnknown) {
-		err = fmt.Errorf("%w (and not taken back: %w)", err, eraseErr)
+		err = fmt.Errorf("%w (and the votes were not taken back: %w)", err, eraseErr)
 	}
 	return nil, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 }

@@ -27,12 +27,12 @@ func lossOfMinority(t *testing.T) {
 	check.Is(t, check.Err(b.TryAcquire(ctx, "lock:{sku}")), lease.ErrHeld)
 	check.OK(t, a.masters.Renew(ctx, []*lease.Lock{l})[0])
 	if left, err := b.Remaining(ctx, "lock:{sku}", "lock:{free}"); err != nil || left[0] == 0 || left[1] != 0 {
-		t.Errorf("remaining: got %v, %v, want more than 0, then 0", left, err)
+		t.Errorf("remaining times of a held and a free lock: got %v, error %v, want more than 0, then 0", left, err)
 	}
 	check.OK(t, l.Release(ctx))
 	wires[1].Cut()
 	if _, err := b.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, lease.ErrUnknown) || errors.Is(err, lease.ErrHeld) {
-		t.Errorf("acquire with one of three masters: got %v, want ErrUnknown", err)
+		t.Errorf("acquire with one of three masters: got error %v, want ErrUnknown", err)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestDecide(t *testing.T) {
 		{[]error{lost, lost, nil}, lost},
 	} {
 		if err := decide(c.votes, 2); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
-			t.Errorf("decide %v: got %v, want %v", c.votes, err, c.want)
+			t.Errorf("decide %v: got error %v, want %v", c.votes, err, c.want)
 		}
 	}
 }
@@ -83,13 +83,13 @@ func hangingMaster(t *testing.T) {
 	check.Must(t, err)
 	check.OK(t, l.Release(ctx))
 	if took := time.Since(began); took > 0 {
-		t.Errorf("acquire and release: took %v, want 0", took)
+		t.Errorf("acquire and release with a hanging master: got %v, want 0", took)
 	}
 	wires[0].Thaw()
 	_ = a.masters.late.Wait(ctx) // the calls that hung have ended
 	left, err := a.masters.all[0].Remaining(ctx, "lock:{sku}")
 	if err != nil || left[0] != 0 {
-		t.Errorf("remaining at the master that hung: got %v, %v, want 0", left, err)
+		t.Errorf("remaining time at the master that hung: got %v, error %v, want 0", left, err)
 	}
 }
 
@@ -101,7 +101,7 @@ func lateVote(t *testing.T) {
 	_, locks := three(t, lease.Config{Lease: time.Hour, Timeout: 20 * time.Second})
 	a := locks()
 	if _, err := a.masters.erase(ctx, "lock:{sku}", "token"); !errors.Is(err, lease.ErrExpired) {
-		t.Errorf("release of a token without votes: got %v, want ErrExpired", err)
+		t.Errorf("release of a token without votes: got error %v, want ErrExpired", err)
 	}
 	_ = a.masters.late.Wait(ctx)
 	for _, s := range a.masters.all {

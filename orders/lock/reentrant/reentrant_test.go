@@ -37,12 +37,12 @@ func TestLockIsFreeAfterLastRelease(t *testing.T) {
 			check.Must(t, inner.Release(ctx))
 		}
 		if n, err := ann.store.Scripts.Release.Run(ctx, rdb, []string{"lock:{sku}"}, inner.Token()).Int(); n != -1 {
-			t.Errorf("second release of an entry: got %d, %v, want -1", n, err)
+			t.Errorf("second release of an entry: got %d, error %v, want -1", n, err)
 		}
 		refused()
 		ann.leases.Renew(ctx, time.Now().Add(time.Hour))
 		if err := outer.Context().Err(); err != nil {
-			t.Errorf("the outer lock is lost after a renewal: %v", err)
+			t.Errorf("outer lock after a renewal: got it lost with error %v, want it held", err)
 		}
 		check.Must(t, outer.Release(ctx))
 		taken, err := bob.TryAcquire(ctx, "lock:{sku}")
@@ -63,7 +63,7 @@ func TestInnerLeaseKeepsOuterLease(t *testing.T) {
 		check.Must(t, inner.Extend(ctx))
 		check.Must(t, inner.Release(ctx))
 		if left, err := ann.Remaining(ctx, "lock:{sku}"); err != nil || left[0] < 40*time.Minute {
-			t.Errorf("remaining: got %v, %v, want about an hour", left, err)
+			t.Errorf("remaining time of the outer lock: got %v, error %v, want about an hour", left, err)
 		}
 		check.Must(t, outer.Release(ctx))
 	})
@@ -81,11 +81,11 @@ func TestRepeatedRequestAddsOneEntry(t *testing.T) {
 		lost := w.LoseAnswers(1, func(sent []byte) bool { return bytes.Contains(sent, entering) })
 		l, err := ann.TryAcquire(ctx, "lock:{sku}")
 		if err != nil || lost() != 1 {
-			t.Fatalf("acquire: got %v with %d lost answers, want nil with 1", err, lost())
+			t.Fatalf("acquire with lost answers: got error %v and %d lost answers, want none and 1", err, lost())
 		}
 		check.Must(t, l.Release(ctx))
 		if _, err := bob.TryAcquire(ctx, "lock:{sku}"); err != nil {
-			t.Errorf("bob after ann's release: got %v, want the lock; the request may count twice", err)
+			t.Errorf("bob after ann's release: got error %v, want the lock; the request may count twice", err)
 		}
 	})
 }

@@ -91,7 +91,7 @@ func (c *Client) Remaining(ctx context.Context, names ...string) ([]time.Duratio
 	for i, key := range names {
 		ms, err := left.Run(ctx, c.store.Asking, keysOf(key), c.store.Extra).Int64()
 		if err != nil {
-			return nil, fmt.Errorf("remaining time of %q: %w", key, err)
+			return nil, fmt.Errorf("read the remaining time of %q: %w", key, err)
 		}
 		if remaining[i] = time.Duration(ms) * time.Millisecond; ms < 0 {
 			remaining[i] = lease.Forever
@@ -108,7 +108,7 @@ func (c *Client) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 		err = lease.ErrExpired
 	}
 	if err != nil {
-		return 0, fmt.Errorf("raise fence of %q: %w", l.Key(), err)
+		return 0, fmt.Errorf("raise the fence of %q: %w", l.Key(), err)
 	}
 	return n, nil
 }

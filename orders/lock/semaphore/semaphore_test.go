@@ -43,12 +43,12 @@ func TestPlacesAreLimited(t *testing.T) {
 				c := clients[i%2]
 				l, err := c.Acquire(t.Context(), "{pool}")
 				if err != nil {
-					t.Error(err)
+					t.Errorf("acquire a place: got error %v, want none", err)
 					return
 				}
 				n, err := c.Raise(t.Context(), l)
 				if _, issued := tokens.LoadOrStore(n, true); err != nil || issued {
-					t.Errorf("raise: got token %d, %v, issued before: %t, want a new token", n, err, issued)
+					t.Errorf("raise: got token %d, error %v, issued before: %t, want a new token", n, err, issued)
 				}
 				for now := holders.Add(1); ; {
 					if was := highest.Load(); now <= was || highest.CompareAndSwap(was, now) {
@@ -61,7 +61,7 @@ func TestPlacesAreLimited(t *testing.T) {
 		}
 		all.Wait()
 		if n := highest.Load(); n > places {
-			t.Errorf("got %d holders at a time, want at most %d", n, places)
+			t.Errorf("holders of the semaphore: got %d at a time, want at most %d", n, places)
 		}
 		var held []*lease.Lock
 		for range places {
@@ -71,12 +71,12 @@ func TestPlacesAreLimited(t *testing.T) {
 		}
 		check.Is(t, check.Err(clients[1].TryAcquire(t.Context(), "{pool}")), lease.ErrHeld)
 		if left, err := clients[1].Remaining(t.Context(), "{pool}", "{free}"); err != nil || left[0] <= 0 || left[1] != 0 {
-			t.Errorf("remaining: got %v, %v, want more than 0, then 0", left, err)
+			t.Errorf("remaining times of a held and a free lock: got %v, error %v, want more than 0, then 0", left, err)
 		}
 		for _, l := range held {
 			check.Must(t, l.Release(t.Context()))
 			if _, err := clients[0].Raise(t.Context(), l); !errors.Is(err, lease.ErrExpired) {
-				t.Errorf("raise after the release: got %v, want ErrExpired", err)
+				t.Errorf("raise after the release: got error %v, want ErrExpired", err)
 			}
 		}
 	})
@@ -98,7 +98,7 @@ func TestFreePlaceGoesToFirstWaiter(t *testing.T) {
 		brief.store.Asking.Timeout, brief.store.Asking.Group.MaxWait = time.Minute, time.Minute // a busy machine may be slow
 		_, err := brief.attempt(&lease.Call{Leases: brief.leases, Ctx: ctx, Key: "{pool}"}, dead, 1)
 		if !errors.Is(err, lease.ErrHeld) {
-			t.Fatal(err)
+			t.Fatalf("acquire a place: got error %v, want ErrHeld", err)
 		}
 		check.Must(t, held[0].Release(ctx))
 		check.Is(t, check.Err(c.TryAcquire(ctx, "{pool}")), lease.ErrHeld)
@@ -106,7 +106,7 @@ func TestFreePlaceGoesToFirstWaiter(t *testing.T) {
 		check.Must(t, err)
 		if r.Kind == servers.KindReal {
 			if n := c.store.RDB.ZCard(ctx, "{pool}:line").Val(); n != 0 {
-				t.Errorf("got %d waiters in the queue, want 0", n)
+				t.Errorf("queue of the semaphore: got %d waiters, want 0", n)
 			}
 		}
 		for _, l := range append(held[1:], l) {

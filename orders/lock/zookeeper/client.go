@@ -46,7 +46,7 @@ func New(servers []string, cfg lease.Config) (*Client, error) {
 	conn, _, err := zk.Connect(servers, c.cfg.Lease,
 		zk.WithDialer(c.dialer.dial), zk.WithLogger(logger{c.cfg.Logger}), zk.WithLogInfo(false))
 	if err != nil {
-		return nil, fmt.Errorf("zookeeper: %w", err)
+		return nil, fmt.Errorf("connect to ZooKeeper: %w", err)
 	}
 	c.conn = conn
 	return c, nil
@@ -152,7 +152,7 @@ func (c *Client) Remaining(ctx context.Context, keys ...string) ([]time.Duration
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("remaining time of %d locks: %w", len(keys), err)
+		return nil, fmt.Errorf("read the remaining time of %d locks: %w", len(keys), err)
 	}
 	return left, nil
 }
@@ -174,7 +174,7 @@ func (f Fence) Raise(ctx context.Context, l *lease.Lock) (int64, error) {
 		return stat, err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("raise fence of %q: %w", l.Key(), err)
+		return 0, fmt.Errorf("raise the fence of %q: %w", l.Key(), err)
 	}
 	return stat.Czxid, nil
 }

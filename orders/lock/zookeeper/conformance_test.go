@@ -76,7 +76,7 @@ func TestConformance(t *testing.T) {
 			c := start(t, server.Addr(), lease.Config{})
 			queue, err := c.queue(t.Context(), folder(key))
 			if err != nil || len(queue) == 0 {
-				t.Fatal("steal: the queue is empty: ", err)
+				t.Fatal("steal: got an empty queue or an error, want the holder in the queue: ", err)
 			}
 			check.Must(t, c.conn.Delete(folder(key)+"/"+queue[0], -1))
 		},
@@ -104,10 +104,10 @@ func TestSessionShorterThanLease(t *testing.T) {
 	wantServer(t)
 	c := start(t, server.Addr(), lease.Config{Lease: time.Minute})
 	if l, err := c.TryAcquire(t.Context(), "lock:{short}"); err == nil {
-		t.Errorf("acquired %s for a minute in a session of %v, want an error", l.Key(), c.dialer.granted())
+		t.Errorf("acquire in a short session: got lock %s for a minute in a session of %v, want an error", l.Key(), c.dialer.granted())
 	}
 	if got := c.dialer.granted(); got != 10*time.Second {
-		t.Errorf("session timeout %v, want the server's limit of 10s", got)
+		t.Errorf("session: got timeout %v, want the server's limit of 10s", got)
 	}
 }
 
@@ -122,14 +122,14 @@ func TestQueueIsOrderedByNumber(t *testing.T) {
 	}
 	queue, err := c.queue(ctx, folder("lock:{line}"))
 	if err != nil || len(queue) != 3 {
-		t.Fatal(queue, err)
+		t.Fatalf("wait queue: got %q, error %v, want 3 nodes", queue, err)
 	}
 	for i, n := range queue {
 		if name(n) != entered[i] {
-			t.Errorf("place %d: got node %s, want random text %s", i, n, entered[i])
+			t.Errorf("wait queue, place %d: got node %s, want random text %s", i, n, entered[i])
 		}
 	}
 	if _, err := c.conn.Multi(&zk.DeleteRequest{Path: folder("lock:{line}") + "/" + queue[0], Version: -1}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("delete the first node: got error %v, want none", err)
 	}
 }

@@ -35,7 +35,7 @@ var acl = zk.WorldACL(zk.PermAll)
 // take joins the queue, and waits in it if the call waits.
 func (c *Client) take(call *lease.Call) (*lease.Lock, error) {
 	if call.Lease != c.cfg.Lease {
-		return nil, fmt.Errorf("zookeeper: a lease of %v, want the session's %v", call.Lease, c.cfg.Lease)
+		return nil, fmt.Errorf("zookeeper: got a lease of %v, want the session's %v", call.Lease, c.cfg.Lease)
 	}
 	ctx, mine := cmp.Or(call.Waiting, call.Ctx), node{folder(call.Key), rand.Text()}
 	l, err := c.wait(ctx, call, mine)
@@ -138,7 +138,7 @@ func (c *Client) enter(ctx context.Context, mine node) error {
 			return err
 		}
 	}
-	return errors.New("zookeeper: no node in three attempts")
+	return errors.New("zookeeper: the node of the wait queue was not created in three attempts")
 }
 
 func (c *Client) container(ctx context.Context, path string) error {

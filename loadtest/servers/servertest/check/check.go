@@ -16,7 +16,10 @@
 // components that the test starts, and take random numbers from Rand.
 package check
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // T contains the methods of a test that assertions call. *testing.T, *testing.B,
 // testing.TB and rapid.TB implement it.
@@ -31,7 +34,7 @@ type T interface {
 func Must(t T, err error) {
 	t.Helper()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatal(fmt.Sprintf("got error %v, want none", err))
 	}
 }
 
@@ -39,7 +42,7 @@ func Must(t T, err error) {
 func OK(t T, err error) {
 	t.Helper()
 	if err != nil {
-		t.Error(err)
+		t.Errorf("got error %v, want none", err)
 	}
 }
 

@@ -42,7 +42,7 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	defer tick.Stop()
 	for deadline := Deadline(t); !ok(); <-tick.C {
 		if time.Now().After(deadline) {
-			t.Fatalf("gave up waiting: %s", what)
+			t.Fatalf("timed out waiting until: %s", what)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func Receive[V any](t testing.TB, what string, c <-chan V) (v V) {
 	select {
 	case v = <-c:
 	case <-timer.C:
-		t.Fatalf("gave up waiting: %s", what)
+		t.Fatalf("timed out waiting for: %s", what)
 	}
 	return v
 }

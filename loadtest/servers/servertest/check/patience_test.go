@@ -49,7 +49,7 @@ func TestPatience(t *testing.T) {
 				}()
 				<-done
 				if fake.failed != c.fails {
-					t.Errorf("%s, %s: got failed %v, want %v", kind, name, fake.failed, c.fails)
+					t.Errorf("wait %s, %s: got failed %v, want %v", kind, name, fake.failed, c.fails)
 				}
 			})
 		}

@@ -52,7 +52,7 @@ func (s *Store) takeBack(c *lease.Call, token string, cause error) error {
 		err = fmt.Errorf("%w: %w", lease.ErrUnknown, cause)
 	}
 	if _, eraseErr := s.Erase(c.Ctx, c.Key, token); errors.Is(eraseErr, lease.ErrUnknown) {
-		err = fmt.Errorf("%w (and not taken back: %w)", err, eraseErr)
+		err = fmt.Errorf("%w (and the lock was not released again: %w)", err, eraseErr)
 	}
 	return err
 }

@@ -55,5 +55,5 @@ func ReplyError(reply int64, err error) error {
 	case reply == -1:
 		return lease.ErrNotMine
 	}
-	return fmt.Errorf("lock: unexpected reply %d", reply)
+	return fmt.Errorf("lock: the script returned the unexpected reply %d", reply)
 }

@@ -120,7 +120,7 @@ func (s *Store) Remaining(ctx context.Context, keys ...string) ([]time.Duration,
 	for i, ttl := range ttls {
 		d, err := ttl.Result()
 		if err != nil {
-			return nil, fmt.Errorf("remaining time of %d locks: %w", len(keys), err)
+			return nil, fmt.Errorf("read the remaining time of %d locks: %w", len(keys), err)
 		}
 		// go-redis returns the replies -1 and -2 of PTTL as -1 ns and -2 ns.
 		switch {

@@ -36,7 +36,7 @@ func TestOrdersPerBuyer(t *testing.T) {
 		n.order("S", "bob").want(201)
 		op := n.token("op", true)
 		if a := n.send("GET", "/v1/admin/sales/S/orders?limit=100", op, ""); strings.Count(a.body, `"ann"`) != limit {
-			t.Errorf("rows of ann: got %d, want %d", strings.Count(a.body, `"ann"`), limit)
+			t.Errorf("orders of ann in the sale: got %d rows, want %d", strings.Count(a.body, `"ann"`), limit)
 		}
 		n.audited("S", `"available":99,"queued":0,"sold":1`, `"balanced":true`) // the units of all cancelled orders are released
 	})
@@ -56,7 +56,7 @@ func TestRefundClaimsAreLimited(t *testing.T) {
 				n.pay("ann", where, fmt.Sprint("invented-", i)).want(409, "order_closed")
 			}
 			if claims := strings.Count(n.send("GET", "/v1/admin/refunds?limit=100", op, "").body, `"payment_ref"`); claims != 10 {
-				t.Errorf("got %d claims, want 10", claims)
+				t.Errorf("refund claims of one order: got %d, want 10", claims)
 			}
 		}
 	})

@@ -35,7 +35,7 @@ func TestTrustedProxies(t *testing.T) {
 				case 429:
 					limited++
 				default:
-					t.Fatalf("got %d %s, want 200 or 429", a.status, a.body)
+					t.Fatalf("request from one of six addresses: got %d %s, want 200 or 429", a.status, a.body)
 				}
 			}
 			if want := map[bool]int{true: 0, false: 3}[c.trust]; limited != want {

@@ -75,11 +75,11 @@ func New(cfg Config) (_ *App, err error) {
 	}
 	var listen net.ListenConfig
 	if a.listener, err = listen.Listen(context.Background(), "tcp", cfg.Addr); err != nil {
-		return nil, fmt.Errorf("listen on %s: %w (--addr chooses another)", cfg.Addr, err)
+		return nil, fmt.Errorf("listen on %s: %w (choose another address with --addr)", cfg.Addr, err)
 	}
 	if cfg.MetricsAddr != "" {
 		if a.metrics, err = listen.Listen(context.Background(), "tcp", cfg.MetricsAddr); err != nil {
-			return nil, fmt.Errorf("listen on %s for metrics: %w", cfg.MetricsAddr, err)
+			return nil, fmt.Errorf("listen on %s for metrics: %w (choose another address with --metrics-addr)", cfg.MetricsAddr, err)
 		}
 	}
 	return a, nil
@@ -213,4 +213,4 @@ func (a *App) server(h http.Handler) *http.Server {
 	}
 }
 
-var errStopped = errors.New("stopped")
+var errStopped = errors.New("the node was stopped before it was ready")

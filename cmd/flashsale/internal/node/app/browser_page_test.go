@@ -82,7 +82,7 @@ func TestFiguresOfOneSnapshot(t *testing.T) {
 	tab.until(left("9"))
 	enough()
 	if wrong := eval[string](tab, `wrong.join('; ')`); wrong != "" {
-		t.Errorf("figures of different snapshots: %s", wrong)
+		t.Errorf("figures on the page: got values of different snapshots: %s", wrong)
 	}
 }
 

@@ -59,7 +59,7 @@ func (b *tab) accessible(what string) {
 	})()`, chromedp.EvalAwaitPromise))
 	check.Must(b.t, err)
 	if found != "" {
-		b.t.Errorf("%s: axe finds %s", what, found)
+		b.t.Errorf("page in state %s: axe reports accessibility violations: %s", what, found)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestPageStates(t *testing.T) {
 			}
 			put(3, time.Hour, 2*time.Hour)
 			if size := len(n.send("GET", "/", "", "").body); size > 100_000 {
-				t.Errorf("the page has %d bytes", size)
+				t.Errorf("page of the shop: got %d bytes, want at most 100,000", size)
 			}
 			tab := visit(t, chromium, "about:blank")
 			tab.do(chromedp.EmulateViewport(as.width, as.height))
@@ -117,7 +117,7 @@ func TestPageStates(t *testing.T) {
 				tab.accessible(state)
 				if wide := eval[string](tab, `document.documentElement.scrollWidth <= innerWidth ? '' :
 					[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth).map(e => e.id || e.className || e.nodeName).join(' ')`); wide != "" {
-					t.Errorf("%s: too wide: %s", state, wide)
+					t.Errorf("page in state %s: got elements wider than the window: %s", state, wide)
 				}
 			}
 			tab.until(button("Not open yet"))
@@ -141,7 +141,7 @@ func TestPageStates(t *testing.T) {
 			tab.until(button("Closed"))
 			look("6-closed")
 			if moved >= 0.02 {
-				t.Errorf("layout shifts: got %.3f, want less than 0.02", moved)
+				t.Errorf("layout shifts of the page: got %.3f, want less than 0.02", moved)
 			}
 		})
 	}

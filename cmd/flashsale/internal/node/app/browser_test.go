@@ -80,7 +80,7 @@ func browser(t *testing.T) context.Context {
 		}
 	})
 	if err := chromedp.Do(shared.ctx); err != nil {
-		t.Fatalf("start %s: %v", path, err)
+		t.Fatalf("start the browser %s: got error %v, want none", path, err)
 	}
 	return shared.ctx
 }
@@ -96,12 +96,12 @@ func visit(t *testing.T, browser context.Context, url string) *tab {
 	console := check.Output(t)
 	tab := &tab{t: t, ctx: ctx}
 	if err := chromedp.Do(ctx); err != nil { // creates the tab, which Listen needs
-		t.Fatal(err)
+		t.Fatalf("open a tab in the browser: got error %v, want none", err)
 	}
 	err := chromedp.Listen(ctx, func(event any) {
 		switch e := event.(type) {
 		case *runtime.EventExceptionThrown:
-			t.Errorf("exception in the page: %s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+			t.Errorf("page: got the exception %s %+v, want none", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
 		case *runtime.EventConsoleAPICalled:
 			for _, arg := range e.Args {
 				_, _ = fmt.Fprintf(console, "%s: console %s: %s %s\n", url, e.Type, arg.Value, arg.Description)
@@ -109,7 +109,7 @@ func visit(t *testing.T, browser context.Context, url string) *tab {
 		case *log.EventEntryAdded:
 			_, _ = fmt.Fprintf(console, "%s: %s: %s %s\n", url, e.Entry.Source, e.Entry.Text, e.Entry.URL)
 			if e.Entry.Source == log.EntrySourceSecurity {
-				t.Errorf("blocked by the page's policy: %s", e.Entry.Text)
+				t.Errorf("page: its security policy blocked a request: %s", e.Entry.Text)
 			}
 		}
 	})
@@ -130,7 +130,7 @@ func (b *tab) until(condition string) {
 		chromedp.WithPollingTimeout(time.Until(check.Deadline(b.t))-time.Second), chromedp.WithPollingInterval(20*time.Millisecond)))
 	if err != nil {
 		shown, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("location.href + ' shows:\\n' + document.body.innerText"))
-		b.t.Fatalf("condition not met: %s: %v\n%s", condition, err, shown)
+		b.t.Fatalf("page: the condition %s did not become true: error %v\n%s", condition, err, shown)
 	}
 }
 

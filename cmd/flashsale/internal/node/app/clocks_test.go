@@ -38,7 +38,7 @@ func TestClocksApart(t *testing.T) {
 				})
 				a := n.order(sku, fmt.Sprint("buyer-", i))
 				if got := fmt.Sprint(a.status, " ", a.code()); got != c.answer || sale.State != c.state {
-					t.Errorf("node %d, %s: %s, %s", i, sku, got, sale.State)
+					t.Errorf("order at node %d with another clock, sale %s: got answer %s and state %s, want %s and %s", i, sku, got, sale.State, c.answer, c.state)
 				}
 				if a.status == 201 { // two minutes to pay
 					fast.pay(fmt.Sprint("buyer-", i), a.where(), "r").want(200)

@@ -45,7 +45,7 @@ func (r *rush) ask() int {
 			switch {
 			case a.status == 503 || a.status == 202:
 			case a.status != 201 || repeated && a.id() != before.id():
-				r.t.Errorf("order of %s, accepted before: %t: got %d %s", buyer, repeated, a.status, a.body)
+				r.t.Errorf("order of %s (accepted before: %t): got %d %s, want 201 and, if accepted before, the same order", buyer, repeated, a.status, a.body)
 			case !repeated:
 				r.mu.Lock()
 				defer r.mu.Unlock()
@@ -85,7 +85,7 @@ func (r *rush) soldOut(units int) {
 	check.Eventually(r.t, "a late order is refused with sold_out", func() bool {
 		a := r.nodes[0].order("S", "late")
 		if a.status == 201 {
-			r.t.Errorf("sold more than %d units", units)
+			r.t.Errorf("sale of S: got more than %d units sold, want at most that", units)
 		}
 		return a.code() == "sold_out" || a.status == 201
 	})
@@ -115,7 +115,7 @@ func TestClusterMovesSlot(t *testing.T) {
 		r.ask()
 		for _, n := range r.nodes {
 			if a := n.send("GET", queued.where(), n.token("queued", false), ""); a.status != 503 && !a.has(`"status":"reserved"`) {
-				t.Errorf("step %d: queued order: got %d %s, want reserved", steps, a.status, a.body)
+				t.Errorf("queued order during step %d of the slot's move: got %d %s, want status reserved or 503", steps, a.status, a.body)
 			}
 		}
 		keys, err := move.Keys(t.Context())
@@ -130,7 +130,7 @@ func TestClusterMovesSlot(t *testing.T) {
 	var durable answer
 	check.Eventually(t, "the queued order is durable", func() bool { durable = r.nodes[1].order("S", "queued"); return durable.status == 201 })
 	if durable.id() != queued.id() {
-		t.Errorf("order id: queued as %s, durable as %s", queued.id(), durable.id())
+		t.Errorf("queued order: got the id %s when queued and %s when durable, want the same id", queued.id(), durable.id())
 	}
 	r.sold["queued"] = durable
 	r.sell(units)

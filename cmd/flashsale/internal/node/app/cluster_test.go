@@ -39,7 +39,7 @@ func TestRedisCluster(t *testing.T) {
 						n.cancel(last, a.where(), from)
 					}
 				case a.code() != "sold_out":
-					t.Errorf("%s: got %d %s, want 201 or sold_out", sku, a.status, a.body)
+					t.Errorf("order of %s in the cluster: got %d %s, want 201 or sold_out", sku, a.status, a.body)
 				}
 			}
 			check.Eventually(t, sku+" sells the cancelled unit again", func() bool {
@@ -52,7 +52,7 @@ func TestRedisCluster(t *testing.T) {
 
 	for _, master := range cluster.Nodes {
 		if keys, err := openRedis(t, master.URL).DBSize(t.Context()).Result(); keys == 0 || err != nil {
-			t.Errorf("keys of a master: got %d, %v, want 1 or more", keys, err)
+			t.Errorf("keys of a cluster master: got %d, error %v, want 1 or more", keys, err)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func TestContract(t *testing.T) {
 		made.into(t, &order)
 		id := fmt.Sprint(order["id"])
 		if made.status != 201 || made.where() != "/v1/orders/"+id || order["status"] != "pending_payment" || order["amount"] != 3998.0 {
-			t.Fatalf("order: %d %s", made.status, made.body)
+			t.Fatalf("new order: got %d %s, want 201, its Location and a pending order of 3998 cents", made.status, made.body)
 		}
 		n.known("POST", "/v1/orders", ann, `{"sku":"S","quantity":2}`, "Idempotency-Key: k1").replays(made)
 
@@ -82,7 +82,7 @@ func TestContract(t *testing.T) {
 			{"metrics", "GET", "/metrics", "", "", 200, ""},
 		} {
 			if a := n.known(c.method, c.path, c.token, c.body); a.status != c.status || a.code() != c.code {
-				t.Errorf("%s: got %d %s, want %d %s", c.name, a.status, a.body, c.status, c.code)
+				t.Errorf("call %s: got %d %s, want %d %s", c.name, a.status, a.body, c.status, c.code)
 			}
 		}
 
@@ -135,7 +135,7 @@ func TestRateLimited(t *testing.T) {
 	third := n.orderBy("S", "ann", "m").want(429, "rate_limited")
 	for _, name := range []string{"Retry-After", "RateLimit", "RateLimit-Policy"} {
 		if third.header.Get(name) == "" {
-			t.Errorf("third order within a minute: no %s", name)
+			t.Errorf("third order within a minute: got no header %s, want one", name)
 		}
 	}
 	n.order("S", "bob").want(201)

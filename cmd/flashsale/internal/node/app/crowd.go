@@ -49,7 +49,7 @@ func (d *demoCrowd) visit(ctx context.Context, sku string) {
 	turnout, err := gentle.Run(ctx, gentle.Config{
 		Target: d.app.URL(), Token: d.app.Token, SKU: sku, Rate: gentle.Rate, Duration: gentle.Duration, Progress: io.Discard,
 	})
-	d.app.cfg.Log.Info("crowd ended", "sku", sku, "turnout", turnout, "error", err)
+	d.app.cfg.Log.Info("demo crowd ended", "sku", sku, "turnout", turnout, "error", err)
 	d.Leave()
 	d.mu.Lock()
 	d.end = nil

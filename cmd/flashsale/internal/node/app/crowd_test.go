@@ -26,7 +26,7 @@ func TestDemoCrowd(t *testing.T) {
 	n.put(demoSKU, 1000, 2, 2, window(-time.Hour, time.Hour)).ok()
 	come("a crowd comes")
 	send().want(409, "in_progress")
-	check.Eventually(t, "it orders, pays and cancels", func() bool {
+	check.Eventually(t, "the crowd orders, pays and cancels", func() bool {
 		rows := n.send("GET", "/v1/admin/sales/demo/orders", op, "")
 		return rows.has(`"paid"`, `"cancelled"`)
 	})
@@ -45,7 +45,7 @@ func TestDemoCrowd(t *testing.T) {
 	n.audit("other").contains(`"available":10`)
 	check.Must(t, n.stop()) // a crowd is still ordering
 	if time.Since(begun) >= gentle.Duration {
-		t.Error("the node waited for the end of its crowd")
+		t.Error("stop of the node: it waited for the end of its crowd, want a stop at once")
 	}
 
 	n = start(t, s, nil)

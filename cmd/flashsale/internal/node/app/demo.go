@@ -22,9 +22,9 @@ func (a *App) demoSale(ctx context.Context) {
 	sale, err := a.createDemoSale(ctx)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		a.cfg.Log.Warn("demo sale not created", "error", err)
+		a.cfg.Log.Warn("create the demo sale failed, will be retried", "error", err)
 	case sale != nil:
-		a.cfg.Log.Info("demo sale", "sku", sale.SKU, "units", sale.Total, "opens_at", sale.OpensAt.Format(time.RFC3339))
+		a.cfg.Log.Info("demo sale created", "sku", sale.SKU, "units", sale.Total, "opens_at", sale.OpensAt.Format(time.RFC3339))
 	}
 }
 

@@ -45,11 +45,11 @@ func TestDemo(t *testing.T) {
 
 	// A demo creates its next sale only after the previous one is over.
 	if created, err := n.createDemoSale(t.Context()); err != nil || created != nil {
-		t.Errorf("a second sale: %+v, %v", created, err)
+		t.Errorf("second demo sale while the first is open: got %+v, error %v, want neither", created, err)
 	}
 	n.put("demo", 1000, 1, 1, window(-2*time.Hour, -time.Hour)).ok()
 	if created, err := n.createDemoSale(t.Context()); err != nil || created == nil || created.SKU != "demo-2" {
-		t.Errorf("the next sale: %+v, %v", created, err)
+		t.Errorf("demo sale after the first has ended: got %+v, error %v, want sale demo-2", created, err)
 	}
 }
 
@@ -61,11 +61,11 @@ func TestPage(t *testing.T) {
 	policy := a.header.Get("Content-Security-Policy")
 	if a.status != 200 || !a.has("data-demo") || !strings.HasPrefix(policy, "default-src 'none'; connect-src 'self'") ||
 		strings.Contains(policy, "unsafe") {
-		t.Errorf("got %d with policy %q, want 200 with a strict policy", a.status, policy)
+		t.Errorf("page of the shop: got status %d with policy %q, want 200 with a strict policy", a.status, policy)
 	}
 	for _, external := range []string{"src=", "@import", "url(", "https://"} {
 		if a.has(external) {
-			t.Errorf("the page contains %q", external)
+			t.Errorf("page of the shop: got the text %q, want no reference to another host", external)
 		}
 	}
 }

@@ -33,7 +33,7 @@ var routes = sync.OnceValues(func() (routers.Router, error) {
 func asDescribed(t testing.TB, req *http.Request, res *http.Response, body []byte) {
 	t.Helper()
 	if err := checkResponse(t, req, res, body); err != nil {
-		t.Errorf("%s %s: %d does not match openapi.yaml: %v\n%s", req.Method, req.URL.Path, res.StatusCode, err, body)
+		t.Errorf("%s %s: the answer %d does not match openapi.yaml: %v\n%s", req.Method, req.URL.Path, res.StatusCode, err, body)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestAsDescribedFindsDeviations(t *testing.T) {
 		check.Must(t, err)
 		err = checkResponse(t, req, &http.Response{StatusCode: c.status, Header: c.header}, []byte(c.body))
 		if (err == nil) != c.ok {
-			t.Errorf("%s: got %v, want ok %v", name, err, c.ok)
+			t.Errorf("answer %s checked against openapi.yaml: got error %v, want it to match: %v", name, err, c.ok)
 		}
 	}
 }

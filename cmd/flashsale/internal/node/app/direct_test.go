@@ -96,7 +96,7 @@ func TestStartsWithoutRedis(t *testing.T) {
 	n.send("GET", "/readyz", "", "").want(200).contains(`"degraded"`)
 	back := start(t, s, change)
 	check.Must(t, n.stop())
-	check.Eventually(t, "the gate is back", func() bool {
+	check.Eventually(t, "the sale has left direct mode with a full gate", func() bool {
 		return back.audit("S").has(`"available":3,"queued":0,"sold":2`) && back.metric("flashsale_sales_in_direct_mode") == 0
 	})
 }

@@ -54,10 +54,10 @@ func TestDocsCanBePasted(t *testing.T) {
 		}
 	}
 	if len(script) < 20 || !strings.Contains(put, `: 9`) || order == "" || newest == "" {
-		t.Fatalf("/docs has %d commands, want 20 or more: %q", len(script), script)
+		t.Fatalf("script of /docs: got %d commands, want 20 or more: %q", len(script), script)
 	}
 	out, err := exec.CommandContext(t.Context(), "bash", "-c", strings.Join(script, "\n")).CombinedOutput()
 	if err != nil {
-		t.Errorf("a command of /docs failed: %v:\n%s", err, out)
+		t.Errorf("script of /docs: a command failed with error %v:\n%s", err, out)
 	}
 }

@@ -33,7 +33,7 @@ func stalling(t *testing.T) (s *servers.Stores, stall, kill, restart func()) {
 	dir := t.TempDir()
 	shim, trigger := filepath.Join(dir, "slowlog.so"), filepath.Join(dir, "stall")
 	if out, err := exec.CommandContext(t.Context(), gcc, "-shared", "-fPIC", "-O2", "-o", shim, "testdata/slowlog.c", "-ldl").CombinedOutput(); err != nil {
-		t.Fatalf("compile the shim: %v\n%s", err, out)
+		t.Fatalf("compile the shim slowlog.c: got error %v, want none:\n%s", err, out)
 	}
 	m := ownMySQL(t, s, servers.MySQLOptions{ExtraArgs: []string{"--skip-log-bin"}, Env: []string{"SLOWLOG=" + trigger, "LD_PRELOAD=" + shim}})
 	stall = func() { check.Must(t, os.WriteFile(trigger, nil, 0o600)) }
@@ -66,7 +66,7 @@ func (c *promises) add(a promise) {
 func (c *promises) check(t *testing.T, n *node) {
 	t.Helper()
 	for _, a := range c.all {
-		t.Errorf("%s was answered %q while the log was blocked", a.buyer, a.text)
+		t.Errorf("order of %s while the log was blocked: got answer %q, want none", a.buyer, a.text)
 		check.Eventually(t, "the order can be read", func() bool { return n.send("GET", a.where, n.token(a.buyer, false), "").status != 503 })
 		n.send("GET", a.where, n.token(a.buyer, false), "").contains(a.must)
 	}
@@ -184,14 +184,14 @@ func TestReadsWaitForBarrier(t *testing.T) {
 	// The gate no longer has the key, so the replay is queued and the keeper finds its order.
 	// A 202 is allowed, because it promises nothing.
 	if a := n.order("S", "payer"); a.status != 503 && a.status != 202 {
-		t.Errorf("replay: got %d %s, want 503 or 202", a.status, a.body)
+		t.Errorf("replay of an order behind the barrier: got %d %s, want 503 or 202", a.status, a.body)
 	}
 	read := func(subject, path string) answer { return n.send("GET", path, n.token(subject, subject == "op"), "") }
 	var all sync.WaitGroup // all calls wait for barriers at the same time
 	unavailable := func(what string, call func() answer) {
 		all.Go(func() {
 			if a := call(); a.status != 503 || a.code() != "unavailable" {
-				t.Errorf("%s: got %d %s, want 503 unavailable", what, a.status, a.body)
+				t.Errorf("%s behind the barrier: got %d %s, want 503 unavailable", what, a.status, a.body)
 			}
 		})
 	}

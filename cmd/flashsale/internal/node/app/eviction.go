@@ -20,7 +20,7 @@ func (a *App) checkEviction(ctx context.Context) error {
 	check := func(ctx context.Context, rdb *redis.Client) error {
 		settings, err := rdb.ConfigGet(ctx, "maxmemory-policy").Result()
 		if err != nil {
-			a.cfg.Log.Debug("cannot read the eviction policy of redis: check that maxmemory-policy is noeviction", "error", err)
+			a.cfg.Log.Debug("reading the eviction policy of Redis failed: check by hand that maxmemory-policy is noeviction", "error", err)
 			return nil
 		}
 		policy := settings["maxmemory-policy"]
@@ -29,7 +29,7 @@ func (a *App) checkEviction(ctx context.Context) error {
 			return fmt.Errorf("redis at %s: %w when memory is full: maxmemory-policy is %s: set it to noeviction (CONFIG SET maxmemory-policy noeviction, and in redis.conf)",
 				rdb.Options().Addr, errEviction, policy)
 		case strings.HasPrefix(policy, "volatile-"):
-			a.cfg.Log.Warn("redis may evict locks and idempotency keys when memory is full: set maxmemory-policy noeviction", "policy", policy)
+			a.cfg.Log.Warn("Redis may evict locks and idempotency keys when its memory is full: set maxmemory-policy to noeviction", "policy", policy)
 		}
 		return nil
 	}

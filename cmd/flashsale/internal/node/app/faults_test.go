@@ -53,10 +53,10 @@ func TestStoresAbsentAtStart(t *testing.T) {
 	n.send("GET", "/livez", "", "").want(200)
 	n.send("GET", "/readyz", "", "").want(503)
 	if r := n.send("GET", "/v1/sales", "", ""); r.status != 503 || r.header.Get("Retry-After") == "" {
-		t.Errorf("sales: %d %s", r.status, r.body)
+		t.Errorf("list of sales without stores: got %d %s, want 503 with Retry-After", r.status, r.body)
 	}
 	check.Must(t, s.Mini.Restart(t.Context()))
-	check.Receive(t, "ready after Redis has started", a.Ready())
+	check.Receive(t, "the node is ready after Redis has started", a.Ready())
 	cancel()
 	check.OK(t, <-done)
 }
@@ -93,7 +93,7 @@ func TestStopsCleanly(t *testing.T) {
 		answered.Wait()
 		for i, status := range statuses {
 			if status != 0 && status != 201 && status != 503 {
-				t.Errorf("buyer %d: got %d, want 201 or 503", i, status)
+				t.Errorf("order of buyer %d while the node stops: got %d, want 201 or 503", i, status)
 			}
 		}
 		http.DefaultClient.CloseIdleConnections()
@@ -105,11 +105,11 @@ func TestConfigNamesEverythingWrong(t *testing.T) {
 	_, err := New(Config{Secret: "short", Redis: "nonsense", Lease: time.Millisecond,
 		ReconcileEvery: time.Millisecond, ReconcileHoldsEvery: time.Millisecond})
 	if err == nil {
-		t.Fatal("an invalid Config is accepted")
+		t.Fatal("New with an invalid Config: got no error, want one that names every wrong field")
 	}
 	for _, what := range []string{"redis", "mysql", "secret", "at least 32", "lease", "reconcile-every", "reconcile-holds-every"} {
 		if !strings.Contains(err.Error(), what) {
-			t.Errorf("the error does not name %s: %v", what, err)
+			t.Errorf("error of an invalid Config: it does not name %s: %v", what, err)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func TestPortInUse(t *testing.T) {
 	cfg := testConfig(t, s)
 	cfg.Addr = strings.TrimPrefix(n.URL(), "http://")
 	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "--addr") {
-		t.Errorf("second node on the same port: %v", err)
+		t.Errorf("second node on the same port: got error %v, want one that names --addr", err)
 	}
 }
 
@@ -129,10 +129,10 @@ func TestPortInUse(t *testing.T) {
 func TestRedisURL(t *testing.T) {
 	o, err := redisOptions("redis://user:pass@a:1,b:2,c:3/0")
 	if err != nil || fmt.Sprint(o.Addrs) != "[a:1 b:2 c:3]" || !o.IsClusterMode || o.Password != "pass" {
-		t.Errorf("cluster: got %+v, %v", o, err)
+		t.Errorf("Redis URL of a cluster: got options %+v, error %v, want three addresses, cluster mode and the password", o, err)
 	}
 	if one, err := redisOptions("redis://a:1/2"); err != nil || one.IsClusterMode || one.DB != 2 {
-		t.Errorf("single server: got %+v, %v", one, err)
+		t.Errorf("Redis URL of a single server: got options %+v, error %v, want database 2 without cluster mode", one, err)
 	}
 	for url, want := range map[string]string{
 		"redis+sentinel://user:p@a:1,b:2/shop/3": "[a:1 b:2] shop 3 p",
@@ -141,22 +141,22 @@ func TestRedisURL(t *testing.T) {
 	} {
 		o, err := redisOptions(url)
 		if err != nil {
-			t.Errorf("%s: %v", url, err)
+			t.Errorf("Redis URL %s: got error %v, want none", url, err)
 			continue
 		}
 		if got := fmt.Sprint(o.Addrs, " ", o.MasterName, " ", o.DB, " ", o.Password); got != want || o.IsClusterMode {
-			t.Errorf("%s: got %s, want %s", url, got, want)
+			t.Errorf("Redis URL %s: got %s, want %s", url, got, want)
 		}
 	}
 	if _, err := redisOptions("redis+sentinel://a:1"); err == nil || !strings.Contains(err.Error(), "master") {
-		t.Errorf("a sentinel URL without a master: %v", err)
+		t.Errorf("sentinel URL without a master: got error %v, want one that names the master", err)
 	}
 	_, err = redisOptions("user:geheim@host")
 	if err == nil || strings.Contains(err.Error(), "geheim") {
-		t.Error(err)
+		t.Errorf("Redis URL with an error: got error %v, want an error without the password", err)
 	}
 	if got := Redact("root:geheim@tcp(h:1)/db"); got != "root:***@tcp(h:1)/db" {
-		t.Error(got)
+		t.Errorf("Redact of a MySQL DSN: got %s, want the password replaced by ***", got)
 	}
 }
 
@@ -169,14 +169,14 @@ func TestEvictionPolicy(t *testing.T) {
 		check.Must(t, rdb.ConfigSet(t.Context(), "maxmemory-policy", policy).Err())
 		if !refused {
 			if err := start(t, s, nil).stop(); err != nil {
-				t.Errorf("%s: %v", policy, err)
+				t.Errorf("node with the eviction policy %s: got error %v, want it to run", policy, err)
 			}
 			continue
 		}
 		a, err := New(testConfig(t, s))
 		check.Must(t, err)
 		if err := a.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "noeviction") {
-			t.Errorf("%s: %v", policy, err)
+			t.Errorf("node with the eviction policy %s: got error %v, want one that names noeviction", policy, err)
 		}
 	}
 }
@@ -189,9 +189,9 @@ func TestDifferentSecrets(t *testing.T) {
 	two := start(t, s, func(c *Config) { c.Secret = "another " + secret })
 	one.send("GET", "/v1/orders", two.token("ann", false), "").want(401)
 	if err := one.stop(); err != nil { // the log is complete
-		t.Error(err)
+		t.Errorf("stop the first node: got error %v, want none", err)
 	}
 	if !strings.Contains(log.String(), "same --secret") {
-		t.Errorf("the log does not mention --secret:\n%s", log.String())
+		t.Errorf("log of a node with another secret: it does not mention --secret:\n%s", log.String())
 	}
 }

@@ -123,7 +123,7 @@ func takenOrRefunded(t *testing.T, one, two string) {
 			back := strings.Contains(refunds, strings.TrimPrefix(where[b], "/v1/orders/"))
 			switch {
 			case paid && back:
-				t.Errorf("wait %v: the payment of %s is both taken and refunded", wait, where[b])
+				t.Errorf("payment that waited %v: the payment of %s is both taken and refunded, want one of both", wait, where[b])
 			case paid:
 				taken++
 			case back:
@@ -144,7 +144,7 @@ func takenOrRefunded(t *testing.T, one, two string) {
 		}
 	}
 	if near == 0 {
-		t.Error("no round had both outcomes")
+		t.Error("payments near the timeout: got one outcome in every round, want a round with taken and refunded payments")
 	}
 }
 
@@ -188,7 +188,7 @@ func losesNoAcceptance(t *testing.T, one, two string) {
 			}
 		})
 	}
-	check.Eventually(t, "1000 orders and 5 aborted transactions", func() bool { return sold.Load() >= 1000 && aborted() >= before+5 })
+	check.Eventually(t, "there are 1000 orders and 5 aborted transactions", func() bool { return sold.Load() >= 1000 && aborted() >= before+5 })
 	enough()
 	buyers.Wait()
 	stop()
@@ -211,7 +211,7 @@ func losesNoAcceptance(t *testing.T, one, two string) {
 	}
 	t.Logf("%d accepted orders, %d aborted transactions", len(ids), aborted()-before)
 	if lost > 0 {
-		t.Errorf("%d of %d accepted orders have no row", lost, len(ids))
+		t.Errorf("accepted orders after the crash of a Galera master: %d of %d have no row, want a row for each", lost, len(ids))
 	}
 	n.audited("S", `"queued":0`, `"balanced":true`)
 	check.OK(t, n.stop())

@@ -53,7 +53,7 @@ func TestRefusedOrderStaysRefused(t *testing.T) {
 		arrives(t, c)
 		check.Eventually(t, "eve has the unit", func() bool { return b.order("S", "eve").status == 201 })
 		if got := b.orders("ann"); strings.Contains(got, `"id"`) {
-			t.Errorf("an order exists after the final refusal sold_out: %s", got)
+			t.Errorf("order after the final refusal sold_out: got %s, want none", got)
 		}
 	})
 	t.Run("payment", func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestRefusedOrderStaysRefused(t *testing.T) {
 		check.Eventually(t, "bob has paid", func() bool { return pay(a, "bob", bobs).status == 200 })
 		c := holds("ref-of-ann")
 		if got := pay(a, "ann", anns); got.status == 200 {
-			t.Fatal(got.status, got.body)
+			t.Fatalf("payment of ann after bob's: got %d %s, want a refusal", got.status, got.body)
 		}
 		pay(b, "ann", anns).want(409, "sold_out")
 		b.put("P", 2, 1, 900, onPayment).ok()
@@ -77,7 +77,7 @@ func TestRefusedOrderStaysRefused(t *testing.T) {
 		eves := order("eve")
 		check.Eventually(t, "eve has paid", func() bool { return pay(b, "eve", eves).status == 200 })
 		if got := b.orders("ann"); strings.Contains(got, `"paid"`) {
-			t.Errorf("an order is paid after the final refusal sold_out: %s", got)
+			t.Errorf("paid order after the final refusal sold_out: got %s, want none", got)
 		}
 	})
 }

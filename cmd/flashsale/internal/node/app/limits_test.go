@@ -46,25 +46,25 @@ func TestLimiterWhileRedisIsDown(t *testing.T) {
 					admission.Open: "[200 200 200 200 200]", admission.Closed: "[503 503 503 503 503]", admission.Local: "[200 200 200 429 429]",
 				}[policy]
 				if got := fmt.Sprint(statuses); got != want {
-					t.Errorf("reading: got %v, want %v", got, want)
+					t.Errorf("reading without Redis: got statuses %v, want %v", got, want)
 				}
 				cancel := n.send("POST", "/v1/orders/01900000-0000-7000-8000-000000000000/cancel", n.token("ann", false), "", "X-Forwarded-For: "+ip)
 				order := n.orderFrom(ip, n.token("ann", false))
 				switch policy {
 				case admission.Open:
 					if cancel.status == 429 || order.status == 429 {
-						t.Errorf("cancelling: %d, placing: %d %s", cancel.status, order.status, order.body)
+						t.Errorf("requests without Redis: got %d for cancelling and %d %s for placing, want no 429", cancel.status, order.status, order.body)
 					}
 				case admission.Closed:
 					cancel.want(503)
 					if order.want(503, "unavailable").header.Get("Retry-After") == "" {
-						t.Errorf("placing: %v", order.header)
+						t.Errorf("order without Redis: got headers %v, want 503 with Retry-After", order.header)
 					}
 				case admission.Local:
 					cancel.want(429)
 					wait := order.want(429, "rate_limited").header.Get("Retry-After")
 					if wait == "" || wait == "0" || order.header.Get("RateLimit-Policy") == "" {
-						t.Errorf("placing: %v", order.header)
+						t.Errorf("order without Redis: got headers %v, want Retry-After above 0 and RateLimit-Policy", order.header)
 					}
 				}
 				counted(t, n, map[admission.Policy][]string{
@@ -97,7 +97,7 @@ func TestShadowLimits(t *testing.T) {
 		ip := nextAddress()
 		for range 3 {
 			if a := n.readFrom(ip); a.status != 200 || a.header.Get("RateLimit-Policy") != "" {
-				t.Errorf("reading: %d %v", a.status, a.header)
+				t.Errorf("read with limits in shadow mode: got %d %v, want 200 without RateLimit-Policy", a.status, a.header)
 			}
 		}
 		n.orderFrom(ip, n.token("ann", false)).want(201)
@@ -120,7 +120,7 @@ func counted(t *testing.T, n *node, lines ...string) {
 	text := n.send("GET", "/metrics", "", "").body
 	for _, line := range lines {
 		if !strings.Contains(text, line) {
-			t.Errorf("/metrics has no %s", line)
+			t.Errorf("metrics: got no line %s", line)
 		}
 	}
 	if t.Failed() {

@@ -49,7 +49,7 @@ func TestWatch(t *testing.T) {
 		enough()
 		anybody.until("sold out", "sale", func(e seen) bool { return e.Sale.State == "sold_out" && e.Sold == 3 })
 		if e, _ := anybody.next(); e.event != "sale" || e.All.Accepted != 0 || e.Nodes != nil {
-			t.Errorf("the public stream contains %+v", e)
+			t.Errorf("first event of the public stream: got %+v, want a sale event without accepted orders and nodes", e)
 		}
 
 		// A new stream first receives the history, which contains the units sold so far.
@@ -57,12 +57,12 @@ func TestWatch(t *testing.T) {
 		history, _ := late.next()
 		if points, marks := history.Points, history.Marks; history.event != "history" || history.SKU != "S" || len(points) < 2 || len(marks) < 1 ||
 			points[0].Available != 3 || points[0].Sold != 0 || points[len(points)-1].Sold != 3 || marks[0].What != "opened" || marks[0].Units != 3 {
-			t.Errorf("first event of a new stream: %+v", history)
+			t.Errorf("history at the start of a stream: got %+v, want sale S from 3 available to 3 sold, marked as opened", history)
 		}
 		first, _ := late.next()
 		second, _ := late.next()
 		if first.event != "sale" || first.ID == 0 || second.ID != first.ID+1 {
-			t.Errorf("next events: got %q %d and %q %d, want two successive sales", first.event, first.ID, second.event, second.ID)
+			t.Errorf("events after the history: got %q %d and %q %d, want two successive events of type sale", first.event, first.ID, second.event, second.ID)
 		}
 		two.put("S", 5, 2, 900).ok()
 		restocked := late.until("the restock", "sale", func(e seen) bool { return len(e.Marks) > 0 })
@@ -92,7 +92,7 @@ func TestWatchRefused(t *testing.T) {
 		{"the address's limit", "/v1/live?sku=none", "", 429, "rate_limited"},
 	} {
 		if a := n.send("GET", c.path, c.token, ""); a.status != c.status || a.code() != c.code {
-			t.Errorf("%s: got %d %s, want %d %s", c.name, a.status, a.body, c.status, c.code)
+			t.Errorf("stream %s: got %d %s, want %d %s", c.name, a.status, a.body, c.status, c.code)
 		}
 	}
 	n.send("POST", "/demo/token", "", "").want(404) // the node is not a demo
@@ -111,7 +111,7 @@ func TestWatchersPerAddress(t *testing.T) {
 	}
 	const here = "X-Forwarded-For: 2001:db8:1:2:f::"
 	if a := n.send("GET", "/v1/live?sku=S", "", "", here); a.status != 429 || a.code() != "rate_limited" || a.header.Get("Retry-After") == "" {
-		t.Errorf("stream 21: got %d %v %s, want 429", a.status, a.header, a.body)
+		t.Errorf("stream 21 of one address: got %d %v %s, want 429 rate_limited with Retry-After", a.status, a.header, a.body)
 	}
 	check.OK(t, check.Err(tryWatch(t, n.URL(), "S", n.token("op", true), here)))
 	check.OK(t, check.Err(tryWatch(t, n.URL(), "S", "", "X-Forwarded-For: 192.0.2.1")))

@@ -82,7 +82,7 @@ func (a *App) locks(leased time.Duration) (lease.Locker, error) {
 		// Each lock holds a connection, so the locks must not use the pool of the store.
 		db, err := sql.Open("mysql", a.cfg.SQL)
 		if err != nil {
-			return nil, fmt.Errorf("mysql: %w", err)
+			return nil, fmt.Errorf("open the MySQL of the lock: %w", err)
 		}
 		a.closing = append(a.closing, func() { _ = db.Close() })
 		return mysql.New(db, cfg), nil

@@ -65,7 +65,7 @@ func TestLockConfig(t *testing.T) {
 	} {
 		err := Config{Lock: c.lock, LockServers: c.servers, SQL: "sqlite:x"}.withDefaults().validate()
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s %v: got %v, want %s", c.lock, c.servers, err, c.want)
+			t.Errorf("config of the lock %s with servers %v: got error %v, want %s", c.lock, c.servers, err, c.want)
 		}
 	}
 }

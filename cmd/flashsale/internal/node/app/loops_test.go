@@ -32,7 +32,7 @@ func TestEndedSaleIsKeptUntilSettled(t *testing.T) {
 	over := terms(t, func(all map[string]any) { window(-72*time.Hour, -48*time.Hour)(all); all["total"] = 100 })
 	// A 503 means that the change is stored but not yet at the gate.
 	if a := n.send("PUT", "/v1/admin/sales/S", n.token("operator", true), over); a.status != 503 && a.status != 200 {
-		t.Errorf("PUT: got %d %s, want 503 or 200", a.status, a.body)
+		t.Errorf("change of an ended sale: got %d %s, want 503 or 200", a.status, a.body)
 	}
 	held.Drop()
 	for i, path := range where {
@@ -75,7 +75,7 @@ func TestLoopFailuresAreLogged(t *testing.T) {
 		// On a busy machine a loop may also have failed before the cut.
 		failed, works := logged(`level=WARN msg="`+loop+` failed"`), logged(`level=INFO msg="`+loop+` works again"`)
 		if failed != works+1 {
-			t.Errorf("%s: got %d messages of a failure and %d of its end, want one more failure", loop, failed, works)
+			t.Errorf("log of loop %s: got %d messages of a failure and %d of recovery, want one more failure", loop, failed, works)
 		}
 	}
 	w.Restore()

@@ -68,16 +68,16 @@ func start(t testing.TB, s *servers.Stores, change func(*Config)) *node {
 	}
 	t.Cleanup(func() {
 		if err := n.stop(); err != nil {
-			t.Errorf("node stopped with %v", err)
+			t.Errorf("end of the node: got error %v, want none", err)
 		}
 	})
 	select {
 	case <-a.Ready():
 	case err := <-done:
 		stopped = true
-		t.Fatalf("node did not start: %v", err)
+		t.Fatalf("start the node: got error %v, want none", err)
 	case <-check.Context(t).Done():
-		t.Fatal("gave up waiting: the node is ready")
+		t.Fatal("timed out waiting for: the node is ready")
 	}
 	return n
 }
@@ -95,7 +95,7 @@ type answer struct {
 func (a answer) want(status int, code ...string) answer {
 	a.n.t.Helper()
 	if a.status != status || len(code) > 0 && a.code() != code[0] {
-		a.n.t.Errorf("%s: got %d %v %s, want %d %v", a.call, a.status, a.header, a.body, status, code)
+		a.n.t.Errorf("call %s: got %d %v %s, want %d %v", a.call, a.status, a.header, a.body, status, code)
 	}
 	return a
 }
@@ -110,7 +110,7 @@ func (a answer) ok() answer {
 func (a answer) contains(texts ...string) answer {
 	a.n.t.Helper()
 	if !a.has(texts...) {
-		a.n.t.Errorf("%s: got %d %s, want %q", a.call, a.status, a.body, texts)
+		a.n.t.Errorf("call %s: got %d %s, want a body with %q", a.call, a.status, a.body, texts)
 	}
 	return a
 }
@@ -145,7 +145,7 @@ func (a answer) code() string {
 func (a answer) into(t testing.TB, v any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(a.body), v); err != nil {
-		t.Fatalf("%d %q: %v", a.status, a.body, err)
+		t.Fatalf("answer with status %d: the body %q is not the expected JSON: %v", a.status, a.body, err)
 	}
 }
 
@@ -172,10 +172,11 @@ func (n *node) send(method, path, token, body string, header ...string) answer {
 	raw, err := io.ReadAll(res.Body)
 	check.Must(n.t, err)
 	if res.Header.Get("X-Request-Id") == "" {
-		n.t.Errorf("%s %s: no X-Request-Id", method, path)
+		n.t.Errorf("answer to %s %s: got no X-Request-Id header, want one", method, path)
 	}
 	if res.StatusCode >= 400 && res.Header.Get("Content-Type") != "application/problem+json" {
-		n.t.Errorf("%s %s: %d as %q: %s", method, path, res.StatusCode, res.Header.Get("Content-Type"), raw)
+		n.t.Errorf("error answer to %s %s: got status %d as %q, want application/problem+json: %s",
+			method, path, res.StatusCode, res.Header.Get("Content-Type"), raw)
 	}
 	asDescribed(n.t, req, res, raw)
 	return answer{n: n, call: method + " " + path + " " + body, status: res.StatusCode, header: res.Header, body: string(bytes.TrimSpace(raw))}

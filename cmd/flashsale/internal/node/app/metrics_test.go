@@ -32,7 +32,7 @@ func TestMetrics(t *testing.T) {
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	check.Must(t, err)
 	for _, p := range problems {
-		t.Errorf("%s: %s", p.Metric, p.Text)
+		t.Errorf("metric %s: the linter reports %q, want no problems", p.Metric, p.Text)
 	}
 
 	before := series(text)
@@ -44,7 +44,7 @@ func TestMetrics(t *testing.T) {
 	more = slices.DeleteFunc(more, func(s string) bool { return slices.Contains(before, s) })
 	// A slow store may add a few series.
 	if len(before) < 100 || len(more) >= others {
-		t.Errorf("%d more buyers and sales add %d series to %d: %v", others, len(more), len(before), more)
+		t.Errorf("%d more buyers and sales: got %d more series after %d, want fewer than buyers and sales: %v", others, len(more), len(before), more)
 	}
 
 	for _, file := range []string{"alerts.yml", "grafana/dashboards/flashsale.json"} {
@@ -52,11 +52,11 @@ func TestMetrics(t *testing.T) {
 		check.Must(t, err)
 		named := regexp.MustCompile(`\b(flashsale|process|go)_\w+`).FindAllString(string(rules), -1)
 		if len(named) < 10 {
-			t.Errorf("%s uses %d metrics, want 10 or more", file, len(named))
+			t.Errorf("file %s: got %d metric names, want 10 or more", file, len(named))
 		}
 		for _, name := range named {
 			if !strings.Contains(text, "\n"+name+" ") && !strings.Contains(text, "\n"+name+"{") && !strings.Contains(text, "\n# TYPE "+name+" ") {
-				t.Errorf("%s uses %s, which a node does not export", file, name)
+				t.Errorf("file %s: it uses the metric %s, which a node does not export", file, name)
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func (n *node) sellAll(sku, name string) {
 		{strings.ToUpper(strings.ReplaceAll(name, "-", "")), "/v1/sales", "", 405},
 	} {
 		if a := n.send(call.method, call.path, buyer, call.body); a.status != call.status {
-			n.t.Errorf("%s %s: got %d %s, want %d", call.method, call.path, a.status, a.body, call.status)
+			n.t.Errorf("call %s %s: got %d %s, want %d", call.method, call.path, a.status, a.body, call.status)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestNodeNameIsUnique(t *testing.T) {
 		other, err := store.Open(s.SQL, store.Config{})
 		check.Must(t, err)
 		defer other.Close()
-		check.Eventually(t, "the first heartbeat", func() bool {
+		check.Eventually(t, "the first heartbeat is in the database", func() bool {
 			nodes, err := other.Nodes(t.Context(), time.Hour)
 			return err == nil && len(nodes) > 0
 		})
@@ -31,7 +31,7 @@ func TestNodeNameIsUnique(t *testing.T) {
 		second, err := New(cfg)
 		check.Must(t, err)
 		if err := second.Run(check.Context(t)); err == nil || !strings.Contains(err.Error(), `"one"`) || !strings.Contains(err.Error(), "--node") {
-			t.Errorf("second node of the same name: got %v, want an error with the name and --node", err)
+			t.Errorf("second node of the same name: got error %v, want an error with the name and --node", err)
 		}
 		first.send("GET", "/readyz", "", "").want(200)
 		check.Must(t, first.stop())
@@ -41,7 +41,7 @@ func TestNodeNameIsUnique(t *testing.T) {
 		check.Must(t, check.Err(other.Beat(t.Context(), "one", nil, time.Minute)))
 		start(t, s, func(c *Config) { named(c); c.Lease = time.Second })
 		if waited := time.Since(began); waited < time.Second {
-			t.Errorf("after a crash the node started within %v, want at least 1s", waited)
+			t.Errorf("start after a crash: got the name of the node after %v, want at least 1s", waited)
 		}
 	})
 }

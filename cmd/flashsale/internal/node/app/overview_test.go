@@ -25,7 +25,7 @@ func TestOverview(t *testing.T) {
 	paid, late := one.order("S", "ann").where(), one.orderBy("S", "ann", "late").where()
 	one.pay("ann", paid, "p").want(200)
 	one.cancel("ann", late).want(200)
-	check.Eventually(t, "a second with both orders", func() bool {
+	check.Eventually(t, "the history has a second with accepted orders", func() bool {
 		w := watch(t, one.URL(), "", one.token("op", true))
 		defer func() { _ = w.body.Close() }()
 		first, _ := w.next()

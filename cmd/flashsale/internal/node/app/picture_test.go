@@ -23,7 +23,7 @@ func TestPicture(t *testing.T) {
 	tab := visit(t, browser(t), n.URL())
 	tab.do(chromedp.EmulateViewport(1280, 900))
 	check.Eventually(t, "a crowd comes", func() bool { return n.send("POST", "/demo/crowd", n.token("op", true), "").status == 202 })
-	check.Eventually(t, "a third is sold", func() bool {
+	check.Eventually(t, "a third of the units is sold", func() bool {
 		a, err := n.service.Audit(t.Context(), demoSKU)
 		return err == nil && a.Sold > 330
 	})

@@ -31,7 +31,7 @@ func (n *node) metric(series string) float64 {
 	n.t.Helper()
 	line := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + ` (\S+)$`).FindStringSubmatch(n.send("GET", "/metrics", "", "").body)
 	if line == nil {
-		n.t.Fatalf("/metrics has no series %s", series)
+		n.t.Fatalf("metrics: got no series %s, want one", series)
 	}
 	v, err := strconv.ParseFloat(line[1], 64)
 	check.Must(n.t, err)
@@ -174,7 +174,7 @@ func TestRebuildLongerThanALease(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), fmt.Sprintf(`INSERT INTO orders (id, sku, buyer, quantity, amount, currency, status, request_hash, created_at, expires_at)
 		SELECT LOWER(CONCAT(LPAD(HEX(seq),8,'0'),'-0000-7000-8000-000000000000')), 'S', CONCAT('buyer', seq), 1, 1999, 'EUR', 'pending_payment', '0123456789abcdef0123456789abcdef', UTC_TIMESTAMP(3), UTC_TIMESTAMP(3) + INTERVAL 1 DAY
 		FROM seq_1_to_%d`, many)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("insert %d orders: got error %v, want none", many, err)
 	}
 	check.Must(t, check.Err(db.ExecContext(t.Context(), "UPDATE sales SET sold = ?", many)))
 	w.Delay(wire.Both, delay, 0)

@@ -31,16 +31,16 @@ func redisOptions(url string) (*redis.UniversalOptions, error) {
 	var master string
 	if sentinel {
 		if rest, master = cutMaster(rest); master == "" {
-			return nil, fmt.Errorf("redis: %q names no master (want redis+sentinel://host:26379/master/0)", Redact(url))
+			return nil, fmt.Errorf("parse --redis: %q names no master (want redis+sentinel://host:26379/master/0)", Redact(url))
 		}
 	}
 	first, others := cutHosts(rest)
 	one, err := redis.ParseURL(scheme + "://" + first)
 	if err != nil || !ok {
-		return nil, fmt.Errorf("redis: %q is not a URL such as redis://localhost:6379/0", Redact(url))
+		return nil, fmt.Errorf("parse --redis: %q is not a URL such as redis://localhost:6379/0", Redact(url))
 	}
 	if strings.Contains(first, ":@") {
-		return nil, fmt.Errorf("redis: %q has an empty password: set a password, or remove user and password", Redact(url))
+		return nil, fmt.Errorf("parse --redis: %q has an empty password: set a password, or remove user and password", Redact(url))
 	}
 	return &redis.UniversalOptions{
 		Addrs:         append([]string{one.Addr}, others...),

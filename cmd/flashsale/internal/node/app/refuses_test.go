@@ -36,11 +36,11 @@ func TestRedisThatRefusesWrites(t *testing.T) {
 			failToSave(t, rdb)
 			check.Must(t, rdb.Do(t.Context(), refuse.begin...).Err())
 			if err := rdb.Set(t.Context(), "k", 1, 0).Err(); err == nil {
-				t.Fatal("Redis accepts a write, want an error")
+				t.Fatal("write to Redis without memory: got no error, want one")
 			}
 			n.sold("S", "bob")
 			if up, direct := n.metric("flashsale_redis_up"), n.metric("flashsale_sales_in_direct_mode"); up != 0 || direct != 1 {
-				t.Errorf("got redis_up %v, sales_in_direct_mode %v, want 0 and 1", up, direct)
+				t.Errorf("metrics without a writable Redis: got redis_up %v, sales_in_direct_mode %v, want 0 and 1", up, direct)
 			}
 			check.Must(t, rdb.Do(t.Context(), refuse.end...).Err())
 			check.Eventually(t, "the gate sells again", func() bool {
@@ -81,7 +81,7 @@ func TestKeeperIsReplacedWithoutMemory(t *testing.T) {
 	w.Cut() // from now on only b can commit the queues
 	for _, sku := range skus {
 		if placed := b.order(sku, "bob", "Prefer: respond-async"); placed.status != 202 && placed.status != 201 {
-			t.Fatalf("got %d %s, want 202 or 201", placed.status, placed.body)
+			t.Fatalf("order of bob: got %d %s, want 202 or 201", placed.status, placed.body)
 		}
 	}
 	check.Must(t, openRedis(t, s.RedisURL).ConfigSet(t.Context(), "maxmemory", "1").Err())
@@ -135,7 +135,7 @@ func TestClusterLosesAMaster(t *testing.T) {
 			var mode string
 			check.OK(t, openSQL(t, s.SQL).QueryRowContext(t.Context(), "SELECT mode FROM sales WHERE sku = ?", sku).Scan(&mode))
 			if want := map[bool]string{true: "direct", false: "gate"}[gone]; mode != want {
-				t.Errorf("%s, master lost %t: got mode %s, want %s", sku, gone, mode, want)
+				t.Errorf("sale %s, master lost %t: got mode %s, want %s", sku, gone, mode, want)
 			}
 		})
 	}

@@ -44,21 +44,21 @@ func (a *App) Run(ctx context.Context) error {
 	g.Go(func() error { return a.live.Run(gctx) }) // ends all streams, which would delay Shutdown
 	g.Go(func() error {
 		<-gctx.Done()
-		a.cfg.Log.Info("stopping: rejecting new requests, finishing accepted requests")
+		a.cfg.Log.Info("node is stopping: it rejects new requests and finishes accepted ones")
 		a.web.SetReady(false)
 		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Drain)
 		defer cancel()
 		defer func() { _ = side.Close() }() // does not wait for a scrape or a profile
 		defer stopLoops()
 		if err := server.Shutdown(drain); err != nil {
-			return fmt.Errorf("finish the accepted requests: %w", err)
+			return fmt.Errorf("stop the server: not all accepted requests were finished: %w", err)
 		}
 		return nil
 	})
 	if err := g.Wait(); err != nil && !errors.Is(err, errStopped) {
 		return err
 	}
-	a.cfg.Log.Info("stopped")
+	a.cfg.Log.Info("node stopped")
 	return nil
 }
 
@@ -80,7 +80,7 @@ func (a *App) prepare(ctx context.Context) error {
 			return a.checkEviction(ctx)
 		}
 		if time.Now().After(giveUp) {
-			a.cfg.Log.Warn("Redis is unreachable: starting without it", "at", Redact(a.cfg.Redis), "error", err)
+			a.cfg.Log.Warn("Redis is unreachable: the node starts without it and sells in direct mode until Redis is back", "at", Redact(a.cfg.Redis), "error", err)
 			return nil
 		}
 		return err
@@ -99,7 +99,7 @@ func (a *App) prepare(ctx context.Context) error {
 		return err
 	}
 	if applied > 0 {
-		a.cfg.Log.Info("schema migrated", "migrations", applied)
+		a.cfg.Log.Info("database schema migrated", "migrations", applied)
 	}
 	if err := a.awaitName(ctx); err != nil {
 		return err
@@ -121,12 +121,12 @@ func (a *App) awaitName(ctx context.Context) error {
 		at := slices.IndexFunc(nodes, func(n store.Node) bool { return n.ID == a.cfg.Node })
 		switch {
 		case err != nil && ctx.Err() == nil:
-			a.cfg.Log.Warn("waiting for mysql", "at", Redact(a.cfg.SQL), "error", err)
+			a.cfg.Log.Warn("node is not ready: waiting for mysql", "at", Redact(a.cfg.SQL), "error", err)
 		case err == nil && at < 0:
 			return nil
 		case err == nil && began.IsZero():
 			began, seen = time.Now(), nodes[at].SeenAt
-			a.cfg.Log.Info("waiting until the last heartbeat of this node's name is a lease old", "node", a.cfg.Node)
+			a.cfg.Log.Info("node is not ready: waiting until the last heartbeat of its name is older than a lease", "node", a.cfg.Node)
 		case err == nil && !nodes[at].SeenAt.Equal(seen):
 			return fmt.Errorf("start node %q: a node of that name is running (--node chooses another name)", a.cfg.Node)
 		case err == nil && time.Since(began) > a.cfg.Lease:
@@ -153,7 +153,7 @@ func (a *App) await(ctx context.Context, name, where string, ask func(context.Co
 		if ctx.Err() != nil {
 			return errStopped
 		}
-		a.cfg.Log.Warn("waiting for "+name, "at", where, "error", err)
+		a.cfg.Log.Warn("node is not ready: waiting for "+name, "at", where, "error", err)
 		select {
 		case <-ctx.Done():
 			return errStopped

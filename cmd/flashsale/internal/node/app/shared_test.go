@@ -55,13 +55,13 @@ func TestSalesAreCachedForASecond(t *testing.T) {
 		for range asks {
 			a := n.send("GET", path, "", "")
 			if a.status != 200 || a.header.Get("Cache-Control") != "public, max-age=1" || a.header.Get("RateLimit") != "" || a.header.Get("RateLimit-Policy") != "" {
-				t.Fatalf("%s: got %d %v %s, want 200, cacheable, without limits", path, a.status, a.header, a.body)
+				t.Fatalf("sales at %s: got %d %v %s, want 200, cacheable, without limits", path, a.status, a.header, a.body)
 			}
 		}
 		// Each keeper also reads its sale, once a second or more often.
 		limit := 5 * sales * int(time.Since(began)/time.Second+2)
 		if got := asked(t, s, "hmget") - before; got > limit {
-			t.Errorf("%d requests of %s cost Redis %d commands, want at most %d", asks, path, got, limit)
+			t.Errorf("%d requests of %s: got %d Redis commands, want at most %d", asks, path, got, limit)
 		}
 	}
 	n.put("S7", 11, 9, 900).ok()
@@ -89,7 +89,7 @@ func TestUnknownOrderCostsOneLookup(t *testing.T) {
 		n.send([]string{"GET", "POST"}[i%2], "/v1/orders/"+id+[]string{"", "/cancel"}[i%2], ann, "").want(404)
 	}
 	if got := asked(t, s, "hget") - before; got > 2*asks {
-		t.Errorf("%d requests for unknown orders cost Redis %d commands, want at most %d", asks, got, 2*asks)
+		t.Errorf("%d requests for unknown orders: got %d Redis commands, want at most %d", asks, got, 2*asks)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestQueuedOrderIsFoundByID(t *testing.T) {
 		a := n.send("POST", "/v1/orders", ann, `{"sku":"`+sku+`","quantity":1}`, "Prefer: respond-async")
 		id := uuid7.FindStringSubmatch(a.where())
 		if a.status != 202 || id == nil || id[2] != fmt.Sprintf("%04x", skuHash(sku)) {
-			t.Fatalf("%s: got %d %v %s, want 202 with an id of this SKU", sku, a.status, a.header, a.body)
+			t.Fatalf("queued order of %s: got %d %v %s, want 202 with an id that contains the SKU's hash", sku, a.status, a.header, a.body)
 		}
 		n.send("GET", "/v1/orders/"+id[1], ann, "").want(200).contains(`"status":"reserved"`, `"sku":"`+sku+`"`)
 		n.send("POST", "/v1/orders/"+id[1]+"/pay", ann, `{"payment_ref":"r"}`).want(409, "in_progress")
@@ -153,7 +153,7 @@ func TestHalfClosedConnectionIsAnswered(t *testing.T) {
 	check.Must(t, err)
 	status, _, _ := strings.Cut(string(raw), "\r\n")
 	if status != "HTTP/1.1 503 Service Unavailable" {
-		t.Errorf("got %s, want 503", raw)
+		t.Errorf("answer on a half-closed connection: got %s, want 503", raw)
 	}
 }
 
@@ -170,6 +170,6 @@ func TestReadyzSharesChecks(t *testing.T) {
 	}
 	limit := int(time.Since(began)/(100*time.Millisecond)) + 5 // 5 for the connections of the test
 	if got := asked(t, s, "ping") - before; got > limit {
-		t.Errorf("%d requests in %v: Redis received %d pings, want at most %d", asks, time.Since(began), got, limit)
+		t.Errorf("%d requests of /readyz: got %d pings at Redis in %v, want at most %d", asks, got, time.Since(began), limit)
 	}
 }

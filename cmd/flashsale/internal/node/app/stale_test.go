@@ -31,7 +31,7 @@ func TestRestartedRedisIsRebuilt(t *testing.T) {
 	forgetAnn(t, rdb)
 	// Without the restart, the order is refused, because the gate lacks it. While the node's copy
 	// of the sales is too old, the node reads MySQL.
-	check.Eventually(t, "sold out", func() bool { return order().status == 409 })
+	check.Eventually(t, "an order is refused as sold out", func() bool { return order().status == 409 })
 	s.Redis.Kill()
 	check.Must(t, s.Redis.Restart(t.Context()))
 	n.sold("S", "ann").replays(first)
@@ -41,7 +41,7 @@ func TestRestartedRedisIsRebuilt(t *testing.T) {
 func forgetAnn(t *testing.T, rdb *redis.Client) {
 	t.Helper()
 	ctx := t.Context()
-	check.Eventually(t, "acknowledged", func() bool { return rdb.XLen(ctx, "sale:{S}:queue").Val() == 0 })
+	check.Eventually(t, "the keeper has acknowledged the queued orders", func() bool { return rdb.XLen(ctx, "sale:{S}:queue").Val() == 0 })
 	check.Must(t, errors.Join(rdb.Del(ctx, "sale:{S}:holds", "sale:{S}:keys").Err(),
 		rdb.HSet(ctx, "sale:{S}:buyers", "another", 0).Err(), rdb.HDel(ctx, "sale:{S}:buyers", "ann").Err()))
 }
@@ -78,7 +78,7 @@ func TestFailBackIsNoticed(t *testing.T) {
 		host, port, _ := net.SplitHostPort(of.Real.Addr())
 		c := openRedis(t, replica.URL)
 		check.Must(t, c.ReplicaOf(ctx, host, port).Err())
-		check.Eventually(t, "in step", func() bool {
+		check.Eventually(t, "the replica is in step with its master", func() bool {
 			info, _ := c.Info(ctx, "replication").Result()
 			return strings.Contains(info, "master_link_status:up")
 		})
@@ -90,15 +90,15 @@ func TestFailBackIsNoticed(t *testing.T) {
 	n := start(t, &servers.Stores{Kind: servers.KindReal, RedisURL: "redis://" + w.Addr() + "/0", SQL: db}, nil)
 	n.put("S", 1, 1, 900).ok()
 	bob := n.sold("S", "bob")
-	check.Eventually(t, "the replica has it", func() bool {
+	check.Eventually(t, "the replica has bob's hold and an empty queue", func() bool {
 		return c2.HExists(ctx, "sale:{S}:holds", bob.id()).Val() && c2.XLen(ctx, "sale:{S}:queue").Val() == 0
 	})
 	// The first failover: nothing is lost.
 	check.Must(t, c2.ReplicaOf(ctx, "no", "one").Err())
 	w.Lead(two.Real.Addr())
 	follow(one, two)
-	check.Eventually(t, "sells on the second", func() bool { return n.order("S", "bob").status == 201 })
-	check.Eventually(t, "rebuilt for the second", func() bool {
+	check.Eventually(t, "the node sells on the second master", func() bool { return n.order("S", "bob").status == 201 })
+	check.Eventually(t, "the gate is rebuilt for the second master", func() bool {
 		id, _ := c2.Info(ctx, "replication").Result()
 		built := c2.HGet(ctx, "sale:{S}", "built_on").Val()
 		return built != "" && strings.Contains(id, "master_replid:"+built) && c1.HGet(ctx, "sale:{S}", "built_on").Val() == built
@@ -109,10 +109,10 @@ func TestFailBackIsNoticed(t *testing.T) {
 	var ann answer
 	check.Eventually(t, "ann has bob's unit", func() bool { ann = n.order("S", "ann"); return ann.status == 201 })
 	w.Lead(one.Real.Addr())
-	check.Eventually(t, "rebuilt for the first again, and ann receives her order", func() bool {
+	check.Eventually(t, "the gate is rebuilt for the first master again, and ann receives her order", func() bool {
 		retried := n.order("S", "ann")
 		if retried.status != 503 && retried.status != 201 {
-			t.Fatalf("ann was answered 201 %s; after the failover back, the same key is answered %d %s", ann.body, retried.status, retried.body)
+			t.Fatalf("order of ann: got first 201 %s, then after the failover back %d %s, want 503 or the same 201", ann.body, retried.status, retried.body)
 		}
 		id, _ := c1.Info(ctx, "replication").Result()
 		built := c1.HGet(ctx, "sale:{S}", "built_on").Val()

@@ -52,7 +52,7 @@ func tryWatch(t testing.TB, url, sku, token string, header ...string) (*stream, 
 	}
 	t.Cleanup(func() { _ = res.Body.Close() })
 	if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/event-stream" {
-		return nil, fmt.Errorf("stream of %s: %d as %q", sku, res.StatusCode, res.Header.Get("Content-Type"))
+		return nil, fmt.Errorf("stream of %s: got status %d as %q, want 200 as text/event-stream", sku, res.StatusCode, res.Header.Get("Content-Type"))
 	}
 	asDescribed(t, req, res, nil)
 	return &stream{t: t, body: res.Body, lines: bufio.NewScanner(res.Body)}, nil
@@ -121,7 +121,7 @@ func (s *stream) next() (e seen, more bool) {
 			e.event = value
 		case "data":
 			if err := json.Unmarshal([]byte(value), &e); err != nil {
-				s.t.Fatalf("%s: %v", value, err)
+				s.t.Fatalf("event of the stream: the data %s is not valid JSON: %v", value, err)
 			}
 			return e, true
 		}
@@ -142,7 +142,7 @@ func (s *stream) until(what, event string, ok func(seen) bool) seen {
 		}
 		last = e
 	}
-	s.t.Fatalf("the stream ended (%v), want %s; the last event was %+v", s.lines.Err(), what, last)
+	s.t.Fatalf("stream of events: it ended with error %v before %s; the last event was %+v", s.lines.Err(), what, last)
 	return last
 }
 
@@ -154,7 +154,7 @@ func (s *stream) ends() {
 		_, more = s.next()
 	}
 	if err := s.lines.Err(); err != nil {
-		s.t.Errorf("the stream does not end by itself: %v", err)
+		s.t.Errorf("end of the stream: got error %v, want the server to end it", err)
 	}
 }
 

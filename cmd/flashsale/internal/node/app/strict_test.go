@@ -18,7 +18,7 @@ func (a answer) names(field string) {
 	var p struct{ Errors []struct{ Field string } }
 	_ = json.Unmarshal([]byte(a.body), &p)
 	if a.status != 400 || len(p.Errors) != 1 || p.Errors[0].Field != field {
-		a.n.t.Errorf("%s: got %d %s, want 400 naming %s", a.call, a.status, a.body, field)
+		a.n.t.Errorf("call %s: got %d %s, want 400 naming the field %s", a.call, a.status, a.body, field)
 	}
 }
 
@@ -47,14 +47,14 @@ func TestStrictBodies(t *testing.T) {
 	id := strings.TrimPrefix(n.send("POST", "/v1/orders", ann, `{"sku":"S","quantity":1}`).header.Get("Location"), "/v1/orders/")
 	for _, body := range []string{`{"payment_ref":"a","payment_ref":"b"}`, `{"Payment_Ref":"a","payment_ref":"a"}`, `{"payment_ref":null}`, `{}`, `{"payment_ref":"ä"}`, `{"payment_ref":"a b"}`} {
 		if a := n.send("POST", "/v1/orders/"+id+"/pay", ann, body); a.status != 400 || !strings.Contains(strings.ToLower(a.body), "payment_ref") {
-			t.Errorf("paying by %s: got %d %s, want 400 payment_ref", body, a.status, a.body)
+			t.Errorf("payment with the body %s: got %d %s, want 400 naming payment_ref", body, a.status, a.body)
 		}
 	}
 	for media, want := range map[string]int{
 		"application/json; charset=utf-16": 415, "application/json; charset=latin1": 415, "application/json;charset=UTF-8": 201, "application/json": 201,
 	} {
 		if a := n.send("POST", "/v1/orders", ann, `{"sku":"S","quantity":1}`, "Content-Type: "+media); a.status != want {
-			t.Errorf("%s: got %d %s, want %d", media, a.status, a.body, want)
+			t.Errorf("order with the media type %s: got %d %s, want %d", media, a.status, a.body, want)
 		}
 	}
 	// With two Content-Type headers, the type of the body is ambiguous.
@@ -66,7 +66,7 @@ func TestStrictBodies(t *testing.T) {
 	check.Must(t, err)
 	_ = res.Body.Close()
 	if res.StatusCode != 415 {
-		t.Errorf("two media types: got %d, want 415", res.StatusCode)
+		t.Errorf("order with two media types: got %d, want 415", res.StatusCode)
 	}
 }
 

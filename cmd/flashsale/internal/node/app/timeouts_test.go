@@ -52,7 +52,7 @@ func TestConnectionsEnd(t *testing.T) {
 				defer func() { _ = res.Body.Close() }()
 				text, _ := io.ReadAll(res.Body)
 				if took := time.Since(began); res.StatusCode != c.status || took < c.least || took > c.longest {
-					t.Errorf("got %d after %v, want %d after %v to %v: %s", res.StatusCode, took, c.status, c.least, c.longest, text)
+					t.Errorf("connection to the node: got %d after %v, want %d after %v to %v: %s", res.StatusCode, took, c.status, c.least, c.longest, text)
 				}
 			})
 		})

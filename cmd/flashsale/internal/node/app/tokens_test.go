@@ -65,12 +65,12 @@ func TestTokens(t *testing.T) {
 		"unknown secret":              {other, before, nil, 401},
 	} {
 		if a := c.node.send("GET", "/v1/orders", signed(t, c.secret, c.claims), ""); a.status != c.want {
-			t.Errorf("%s: got %d %s, want %d", name, a.status, a.body, c.want)
+			t.Errorf("request with the token %s: got %d %s, want %d", name, a.status, a.body, c.want)
 		}
 	}
 	n.send("GET", "/v1/admin/refunds", signed(t, secret, map[string]any{"Scope": "admin"}), "").want(403)
 	if a := n.send("GET", "/v1/live?sku=S", "x.y.z", ""); a.status != 401 || a.header.Get("WWW-Authenticate") != "Bearer" {
-		t.Errorf("/v1/live: got %d %v, want 401 with WWW-Authenticate", a.status, a.header)
+		t.Errorf("request of /v1/live with a bad token: got %d %v, want 401 with WWW-Authenticate", a.status, a.header)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestDemoTokens(t *testing.T) {
 		check.Must(t, err)
 		_ = res.Body.Close()
 		if res.StatusCode != want {
-			t.Errorf("Host %s: got %d, want %d", host, res.StatusCode, want)
+			t.Errorf("demo token for the Host %s: got %d, want %d", host, res.StatusCode, want)
 		}
 	}
 }
@@ -121,14 +121,14 @@ func TestPayScope(t *testing.T) {
 			closed: "order_closed", "/v1/orders/01a1f945-8d3e-761d-bbcb-7d1dab60df27": "not_found", "/v1/orders/x": "not_found",
 		} {
 			if a := n.send("POST", path+"/pay", psp, `{"payment_ref":"q"}`); a.code() != want {
-				t.Errorf("paying %s: got %d %s, want %s", path, a.status, a.body, want)
+				t.Errorf("payment of %s by the provider: got %d %s, want %s", path, a.status, a.body, want)
 			}
 		}
 		// The scope allows nothing else.
 		for _, call := range []string{"GET " + where, "POST " + closed + "/cancel", "GET /v1/admin/refunds"} {
 			method, path, _ := strings.Cut(call, " ")
 			if a := n.send(method, path, psp, ""); a.status != 404 && a.status != 403 {
-				t.Errorf("%s: got %d %s, want 404 or 403", call, a.status, a.body)
+				t.Errorf("call %s with the provider's token: got %d %s, want 404 or 403", call, a.status, a.body)
 			}
 		}
 	})
@@ -140,7 +140,7 @@ func TestIPv6SiteIsLimited(t *testing.T) {
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitIP = parseLimit(t, "1/h:2") })
 	ask := func(ip string) int { return n.send("GET", "/v1/sales", "", "", "X-Forwarded-For: "+ip).status }
 	if got := []int{ask("2001:db8:7::1"), ask("2001:db8:7::2"), ask("2001:db8:7::3")}; got[1] != 200 || got[2] != 429 {
-		t.Errorf("one network: got %v, want 200 200 429", got)
+		t.Errorf("requests of one IPv6 network: got %v, want [200 200 429]", got)
 	}
 	passed := 0
 	const letters = "123456789abcdef"
@@ -152,14 +152,14 @@ func TestIPv6SiteIsLimited(t *testing.T) {
 		}
 	}
 	if passed != 20 {
-		t.Errorf("one site: got %d admitted requests, want 20", passed)
+		t.Errorf("requests of one IPv6 site: got %d admitted, want 20", passed)
 	}
 	if got := ask("2001:db8:9::1"); got != 200 {
-		t.Errorf("another site: got %d, want 200", got)
+		t.Errorf("request of another IPv6 site: got %d, want 200", got)
 	}
 	raw, _ := json.Marshal(n.send("GET", "/v1/sales", "", "", "X-Forwarded-For: 2001:db8:8:77::1").header)
 	if !strings.Contains(string(raw), "ip48") {
-		t.Errorf("the headers do not name the bucket ip48: %s", raw)
+		t.Errorf("headers of the refusal: they do not name the bucket ip48: %s", raw)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestPagesHaveHeaders(t *testing.T) {
 			"Content-Security-Policy": "frame-ancestors 'none'", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache",
 		} {
 			if got := a.header.Get(name); !strings.Contains(got, want) {
-				t.Errorf("%s: got %s: %q, want %q", path, name, got, want)
+				t.Errorf("page %s: got header %s: %q, want %q", path, name, got, want)
 			}
 		}
 	}

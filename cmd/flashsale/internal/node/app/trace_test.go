@@ -47,7 +47,7 @@ func TestTraceCrossesNodes(t *testing.T) {
 
 	// Repeat until b keeps a sale and has read the clock of Redis.
 	traced := map[string]tracetest.SpanStub{}
-	check.Eventually(t, "an order placed on a and kept by b", func() bool {
+	check.Eventually(t, "an order is placed on a and kept by b", func() bool {
 		kept := b.service.Controller().Kept()
 		if len(kept) == 0 {
 			return false
@@ -56,11 +56,11 @@ func TestTraceCrossesNodes(t *testing.T) {
 		a.send("POST", "/v1/orders", ann, body).want(201)
 		for _, node := range spans {
 			if stubs := node.GetSpans(); len(stubs) > 0 {
-				t.Fatalf("spans of an order that is not sampled: %+v", stubs)
+				t.Fatalf("order that is not sampled: got spans %+v, want none", stubs)
 			}
 		}
 		a.send("POST", "/v1/orders", ann, body, "traceparent: "+client).want(201)
-		check.Eventually(t, "the request's span", func() bool {
+		check.Eventually(t, "the span of the request is exported", func() bool {
 			return slices.ContainsFunc(spans["a"].GetSpans(), func(s tracetest.SpanStub) bool { return s.Name == "POST /v1/orders" })
 		})
 		clear(traced)
@@ -76,22 +76,23 @@ func TestTraceCrossesNodes(t *testing.T) {
 	})
 	root := traced["a POST /v1/orders"]
 	if root.Parent.TraceID().String() != traceID || root.Parent.SpanID().String() != "b7ad6b7169203331" {
-		t.Errorf("parent of the request: trace %s, span %s, want %s", root.Parent.TraceID(), root.Parent.SpanID(), client)
+		t.Errorf("parent of the request's span: got trace %s, span %s, want %s", root.Parent.TraceID(), root.Parent.SpanID(), client)
 	}
 	if !slices.Contains(root.Attributes, attribute.Int("http.response.status_code", 201)) {
-		t.Errorf("attributes of the request: got %v, want status 201", root.Attributes)
+		t.Errorf("attributes of the request's span: got %v, want status 201", root.Attributes)
 	}
 	for _, name := range []string{"a limiter", "a reserve", "b queue", "b commit"} {
 		span, found := traced[name]
 		if !found || span.SpanContext.TraceID().String() != traceID || span.Parent.SpanID() != root.SpanContext.SpanID() {
-			t.Errorf("%s: found %v, trace %s, parent %s, want parent %s", name, found, span.SpanContext.TraceID(), span.Parent.SpanID(), root.SpanContext.SpanID())
+			t.Errorf("span %s: got found %v, trace %s, parent %s, want the request's trace and parent %s",
+				name, found, span.SpanContext.TraceID(), span.Parent.SpanID(), root.SpanContext.SpanID())
 		}
 		if span.EndTime.Before(span.StartTime) {
-			t.Errorf("%s: start %v after end %v", name, span.StartTime, span.EndTime)
+			t.Errorf("span %s: got start %v after end %v, want the end later", name, span.StartTime, span.EndTime)
 		}
 	}
 	if len(traced) != 5 {
-		t.Errorf("got %d spans, want 5: %v", len(traced), traced)
+		t.Errorf("spans of the trace: got %d, want 5: %v", len(traced), traced)
 	}
 }
 
@@ -108,20 +109,20 @@ func TestSharedWorkIsLinked(t *testing.T) {
 	tracer{provider.Tracer("test")}.batch(inventory.Batch{SKU: "S", Requests: 7, Began: began, Took: time.Second, Traces: callers})
 	recorded := spans.GetSpans()
 	if len(recorded) != len(callers) {
-		t.Fatalf("got %d spans, want %d", len(recorded), len(callers))
+		t.Fatalf("spans of a shared call: got %d, want %d", len(recorded), len(callers))
 	}
 	parent := func(i int) trace.SpanContext { return trace.SpanContextFromContext(follow(callers[i])) }
 	for i, span := range recorded {
 		if !span.Parent.Equal(parent(i)) || span.Name != "reserve" || !span.StartTime.Equal(began) || span.EndTime.Sub(span.StartTime) != time.Second {
-			t.Errorf("caller %d: %+v", i, span)
+			t.Errorf("span of caller %d: got %+v, want a span reserve of one second under the caller's span", i, span)
 		}
 	}
 	if l := recorded[0].Links; len(l) != 2 || !l[0].SpanContext.Equal(parent(1)) || !l[1].SpanContext.Equal(parent(2)) {
-		t.Errorf("links of the first span: %+v", l)
+		t.Errorf("links of the first span: got %+v, want links to the other two callers", l)
 	}
 	for _, span := range recorded[1:] {
 		if l := span.Links; len(l) != 1 || !l[0].SpanContext.Equal(recorded[0].SpanContext) {
-			t.Errorf("links of another span: %+v", l)
+			t.Errorf("links of another caller's span: got %+v, want a link to the first span", l)
 		}
 	}
 }
@@ -130,11 +131,11 @@ func TestSharedWorkIsLinked(t *testing.T) {
 func TestTraceparent(t *testing.T) {
 	const header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-"
 	if got := traceparent(follow(header + "01")); got != header+"01" {
-		t.Errorf("sampled: got %q, want %q", got, header+"01")
+		t.Errorf("traceparent of a sampled span: got %q, want %q", got, header+"01")
 	}
 	for what, ctx := range map[string]context.Context{"not sampled": follow(header + "00"), "no trace": context.Background()} {
 		if got := traceparent(ctx); got != "" || testing.AllocsPerRun(100, func() { traceparent(ctx) }) != 0 {
-			t.Errorf("%s: got %q, want \"\" without allocations", what, got)
+			t.Errorf("traceparent of %s: got %q, want \"\" without allocations", what, got)
 		}
 	}
 }

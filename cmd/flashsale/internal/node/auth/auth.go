@@ -118,7 +118,7 @@ func New(c Config) (*Verifier, error) {
 // Verify returns the identity of a token. Errors wrap ErrUnauthorized.
 func (v *Verifier) Verify(token string) (Identity, error) {
 	if len(token) > maxToken {
-		return Identity{}, fmt.Errorf("%w: the token has %d bytes, the maximum is %d", ErrUnauthorized, len(token), maxToken)
+		return Identity{}, fmt.Errorf("%w: the token has %d bytes, want at most %d", ErrUnauthorized, len(token), maxToken)
 	}
 	id, known := v.cache.Get(token)
 	if known && v.cfg.Clock().Before(id.Expires) {
@@ -143,7 +143,7 @@ func (v *Verifier) parse(token string) (Identity, error) {
 		return Identity{}, err
 	}
 	if _, found := parsed.Header["crit"]; found {
-		return Identity{}, errors.New("the token has a critical header, which is not supported") // RFC 7515, section 4.1.11
+		return Identity{}, errors.New("the token has a critical header (crit), which is not supported") // RFC 7515, section 4.1.11
 	}
 	buyer, noSubject := c.GetSubject()
 	issuer, noIssuer := c.GetIssuer()
@@ -161,7 +161,7 @@ func (v *Verifier) parse(token string) (Identity, error) {
 	case c["aud"] != nil && !slices.Contains(audience, v.cfg.Audience):
 		return Identity{}, errors.New("the token is for another audience")
 	case expires.After(v.cfg.Clock().Add(v.cfg.Life)):
-		return Identity{}, fmt.Errorf("the token expires more than %v from now", v.cfg.Life)
+		return Identity{}, fmt.Errorf("the token expires more than %v from now (--token-life)", v.cfg.Life)
 	}
 	id := Identity{Buyer: buyer, Scope: scope, Expires: expires.Time}
 	id.Admin = id.Has(ScopeAdmin)
@@ -174,7 +174,7 @@ func (v *Verifier) FromHeader(authorization string) (Identity, error) {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	token = strings.Trim(token, " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return Identity{}, fmt.Errorf("%w: no bearer token", ErrUnauthorized)
+		return Identity{}, fmt.Errorf("%w: the Authorization header has no bearer token", ErrUnauthorized)
 	}
 	return v.Verify(token)
 }

@@ -58,7 +58,7 @@ func TestSignedTokensAreValid(t *testing.T) {
 		for range 2 { // parsed, then cached
 			id, err := v.FromHeader("bEARER  " + token + " ")
 			if err != nil || id.Buyer != want.Buyer || id.Admin != want.Admin || !id.Expires.Equal(want.Expires) {
-				t.Errorf("got %+v, %v; want %+v", id, err, want)
+				t.Errorf("verified token: got identity %+v, error %v, want %+v", id, err, want)
 			}
 		}
 	}
@@ -68,20 +68,20 @@ func TestSignRefuses(t *testing.T) {
 	v, _ := verifier(t)
 	for _, buyer := range []string{"", "a b", "a/b", "bü", strings.Repeat("b", 65), "a\x00"} {
 		if _, err := v.Sign(buyer, false, time.Minute); err == nil {
-			t.Errorf("signed for %q", buyer)
+			t.Errorf("sign a token for the subject %q: got no error, want one", buyer)
 		}
 	}
 	if _, err := v.Sign("b", false, time.Millisecond); err == nil {
-		t.Error("signed a token with a lifetime below a second")
+		t.Error("sign a token for a millisecond: got no error, want one")
 	}
 }
 
 func TestNewRefusesAShortSecret(t *testing.T) {
 	if _, err := New(Config{Secret: secret[:31]}); err == nil || !strings.Contains(err.Error(), "FLASHSALE_SECRET") {
-		t.Errorf("31 bytes: %v", err)
+		t.Errorf("New with a secret of 31 bytes: got error %v, want one that names FLASHSALE_SECRET", err)
 	}
 	if _, err := New(Config{Secret: secret}); err != nil {
-		t.Errorf("32 bytes: %v", err)
+		t.Errorf("New with a secret of 32 bytes: got error %v, want none", err)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestBadTokensAreRefused(t *testing.T) {
 	admin := base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"b1","exp":4000000000,"scope":"admin"}`))
 
 	if _, err := v.Verify(valid); err != nil {
-		t.Fatalf("the valid token: %v", err)
+		t.Fatalf("verify the valid token: got error %v, want none", err)
 	}
 	for name, c := range map[string]struct {
 		token string
@@ -154,16 +154,16 @@ func TestBadTokensAreRefused(t *testing.T) {
 	} {
 		for range 2 {
 			if id, err := v.Verify(c.token); !errors.Is(err, ErrUnauthorized) || id != (Identity{}) {
-				t.Errorf("%s: got %+v, %v, want ErrUnauthorized", name, id, err)
+				t.Errorf("token %s: got identity %+v, error %v, want ErrUnauthorized", name, id, err)
 			}
 		}
 		_, err := loose.ParseWithClaims(c.token, jwt.MapClaims{}, func(*jwt.Token) (any, error) { return secret, nil })
 		if (err == nil) != c.loose {
-			t.Errorf("%s: loose parser: got error %v, want accepted %v", name, err, c.loose)
+			t.Errorf("token %s, loose parser: got error %v, want it accepted: %v", name, err, c.loose)
 		}
 	}
 	if n := v.cache.Len(); n != 1 {
-		t.Errorf("got %d cached tokens, want 1", n)
+		t.Errorf("cached tokens: got %d, want 1", n)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestScopes(t *testing.T) {
 		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(secret)
 		check.Must(t, err)
 		if id, err := v.Verify(token); err != nil || id.Admin != admin {
-			t.Errorf("scope %q: got %+v, %v, want admin %v", scope, id, err, admin)
+			t.Errorf("token with the scope %q: got identity %+v, error %v, want admin %v", scope, id, err, admin)
 		}
 	}
 }
@@ -187,7 +187,7 @@ func TestFromHeaderRefuses(t *testing.T) {
 	check.Must(t, err)
 	for _, header := range []string{"", " ", "Bearer", "Bearer ", "Bearer" + token, token, "Basic " + token, " Bearer " + token, "Bearer\t" + token, "Bearer " + token + " x"} {
 		if _, err := v.FromHeader(header); !errors.Is(err, ErrUnauthorized) {
-			t.Errorf("%q: got %v, want ErrUnauthorized", header, err)
+			t.Errorf("header %q: got error %v, want ErrUnauthorized", header, err)
 		}
 	}
 }
@@ -206,10 +206,10 @@ func FuzzFromHeader(f *testing.F) {
 		case err == nil:
 			// The fuzzer cannot forge a signature, so only the seed's token can pass.
 			if !strings.HasSuffix(strings.TrimRight(header, " "), token) || id.Buyer != "b1" || !id.Admin {
-				t.Fatalf("%q: got %+v, want b1", header, id)
+				t.Fatalf("header %q: got identity %+v, want operator b1 of the token", header, id)
 			}
 		case !errors.Is(err, ErrUnauthorized) || id != (Identity{}):
-			t.Fatalf("%q: got %+v, %v, want ErrUnauthorized", header, id, err)
+			t.Fatalf("header %q: got identity %+v, error %v, want ErrUnauthorized", header, id, err)
 		}
 	})
 }

@@ -23,16 +23,16 @@ func TestCachedTokensExpire(t *testing.T) {
 		}{{0, true}, {time.Minute - time.Nanosecond, true}, {time.Minute, false}, {time.Hour, false}} {
 			c.set(noon.Add(at.after))
 			if _, err := verify(token); (err == nil) != at.good || err != nil && !errors.Is(err, ErrUnauthorized) {
-				return fmt.Errorf("after %v: %v", at.after, err)
+				return fmt.Errorf("token verified after %v: %v", at.after, err)
 			}
 		}
 		return nil
 	}
 	if err := check(v.Verify); err != nil {
-		t.Error(err)
+		t.Errorf("cached tokens at their expiry: %v", err)
 	}
 	if n := v.cache.Len(); n != 0 {
-		t.Errorf("got %d cached expired tokens, want 0", n)
+		t.Errorf("cached expired tokens: got %d, want 0", n)
 	}
 	remembered := map[string]Identity{}
 	if check(func(token string) (Identity, error) {
@@ -43,7 +43,7 @@ func TestCachedTokensExpire(t *testing.T) {
 		remembered[token] = id
 		return id, err
 	}) == nil {
-		t.Error("the check does not find a cache that keeps expired tokens")
+		t.Error("cache that keeps expired tokens: the check passed, want a failure")
 	}
 }
 
@@ -64,17 +64,17 @@ func TestCacheIsBounded(t *testing.T) {
 			for n := from; n < 2*len(tokens); n += 4 {
 				want := fmt.Sprintf("b%d", n%len(tokens))
 				if id, err := v.Verify(tokens[n%len(tokens)]); err != nil || id.Buyer != want {
-					t.Errorf("got %+v, %v, want %s", id, err, want)
+					t.Errorf("verified token: got %+v, error %v, want buyer %s", id, err, want)
 				}
 				if _, err := v.Verify(fmt.Sprintf("%s%d", tokens[0], n)); err == nil {
-					t.Error("a token with a changed signature is accepted")
+					t.Error("token with a changed signature: got no error, want one")
 				}
 			}
 		})
 	}
 	wg.Wait()
 	if n := v.cache.Len(); n != entries {
-		t.Errorf("got %d cached tokens, want %d", n, entries)
+		t.Errorf("cached tokens: got %d, want %d", n, entries)
 	}
 }
 
@@ -92,7 +92,7 @@ func BenchmarkVerify(b *testing.B) {
 		b.RunParallel(func(p *testing.PB) {
 			for n := 0; p.Next(); n++ {
 				if _, err := verify(tokens[n%len(tokens)]); err != nil {
-					b.Error(err)
+					b.Errorf("verify a token: got error %v, want none", err)
 					return
 				}
 			}

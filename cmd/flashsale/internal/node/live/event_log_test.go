@@ -24,18 +24,18 @@ func TestEventLogKeepsTenMinutes(t *testing.T) {
 		log.add(ratePoint{rates: rates{Accepted: float64(n), Queued: int64(n), P99: float64(10 * n)}}, nil)
 	}
 	if coarse, fine := len(log.rates.coarse), len(log.rates.fine); coarse != maxCoarse || fine < maxFine || fine >= maxFine+step {
-		t.Errorf("got %d coarse and %d fine points, want %d and %d to %d", coarse, fine, maxCoarse, maxFine, maxFine+step-1)
+		t.Errorf("points of ten minutes: got %d coarse and %d fine points, want %d and %d to %d", coarse, fine, maxCoarse, maxFine, maxFine+step-1)
 	}
 	for _, p := range log.rates.coarse {
 		if math.Abs(p.Accepted-2) > 1e-9 || p.Queued != 4 || p.P99 != 40 {
-			t.Fatalf("got a coarse point %+v, want accepted 2, queued 4, p99 40", p)
+			t.Fatalf("coarse point: got %+v, want accepted 2, queued 4, p99 40", p)
 		}
 	}
 	if p := log.last(); p.Accepted != 4 {
-		t.Errorf("last: got %+v, want accepted 4", p)
+		t.Errorf("last point: got %+v, want accepted 4", p)
 	}
 	if size := len(log.opening(time.Now())); size > 40_000 {
-		t.Errorf("opening has %d bytes, want at most 40,000", size)
+		t.Errorf("opening of the event log: got %d bytes, want at most 40,000", size)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestLogOfSales(t *testing.T) {
 			got = append(got, observe(step)...)
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+			t.Errorf("events of sale state %s: got %q, want %q", c.name, got, c.want)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestLogOfStoresAndRefunds(t *testing.T) {
 		want    string
 	}{{nil, ""}, {[]string{"redis"}, "Redis away"}, {[]string{"redis"}, ""}, {[]string{"redis", "mysql"}, "MySQL away"}, {[]string{"mysql"}, "Redis back"}, {nil, "MySQL back"}} {
 		if got := o.storeEvents(c.missing); len(got) != min(1, len(c.want)) || len(got) == 1 && got[0].What != c.want {
-			t.Errorf("call %d: got %+v, want %q", i, got, c.want)
+			t.Errorf("store events of call %d: got %+v, want %q", i, got, c.want)
 		}
 	}
 	a, b := orders.Claim{OrderID: "a", PaymentRef: "1", SKU: "S"}, orders.Claim{OrderID: "a", PaymentRef: "2", SKU: "S"}
@@ -98,7 +98,7 @@ func TestLogOfStoresAndRefunds(t *testing.T) {
 		want   int
 	}{{[]orders.Claim{a}, 0}, {[]orders.Claim{b, a}, 1}, {[]orders.Claim{b, a}, 0}} {
 		if got := o.refundEvents(c.claims); len(got) != c.want {
-			t.Errorf("call %d: got %+v, want %d entries", i, got, c.want)
+			t.Errorf("refund events of call %d: got %+v, want %d entries", i, got, c.want)
 		}
 	}
 }
@@ -111,18 +111,18 @@ func TestLogIsBounded(t *testing.T) {
 	}
 	log.log(make([]logEntry, 1000))
 	if n := len(log.entries); n != maxEntries {
-		t.Fatalf("got %d entries, want %d", n, maxEntries)
+		t.Fatalf("entries of the event log: got %d, want %d", n, maxEntries)
 	}
 	if e := log.entries[maxEntries-1]; e.ID != 320 || e.Text != "981 entries of this second are left out." {
-		t.Errorf("last entry: %+v", e)
+		t.Errorf("last entry of the event log: got %+v, want id 320 that reports 981 entries left out", e)
 	}
 	if e := log.entries[0]; e.What != "120" {
-		t.Errorf("first entry: got %+v, want 120", e)
+		t.Errorf("first entry of the event log: got %+v, want entry 120", e)
 	}
 	var v overview
 	log.latest(&v)
 	if len(v.Events) != repeated || v.Events[repeated-1].ID != 320 {
-		t.Errorf("latest: %+v", v.Events)
+		t.Errorf("latest events: got %+v, want the last ones up to id 320", v.Events)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestPagesAreSmall(t *testing.T) {
 		html, policy, err := make(true)
 		check.Must(t, err)
 		if len(html) > 100_000 || bytes.Contains(html, []byte(" src=")) || bytes.Contains([]byte(policy), []byte("unsafe")) {
-			t.Errorf("%s: got %d bytes with policy %s, want at most 100 kB, no src and a strict policy", name, len(html), policy)
+			t.Errorf("page %s: got %d bytes with policy %s, want at most 100 kB, no src and a strict policy", name, len(html), policy)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func TestLibraryIsUnmodified(t *testing.T) {
 		check.Must(t, err)
 		sum := sha256.Sum256(text)
 		if line := "| " + name + " | " + hex.EncodeToString(sum[:]) + " |\n"; !bytes.Contains(readme, []byte(line)) {
-			t.Errorf("README.md does not have the line %s", line)
+			t.Errorf("README.md of the library: got no line %s", line)
 		}
 	}
 }
@@ -158,10 +158,10 @@ func TestEmptyOverview(t *testing.T) {
 	check.Must(t, err)
 	for _, list := range []string{`"sales":[]`, `"nodes":[]`, `"missing":[]`, `"events":[]`} {
 		if !bytes.Contains(raw, []byte(list)) {
-			t.Errorf("overview: got %s, want %s", raw, list)
+			t.Errorf("empty overview: got %s, want %s", raw, list)
 		}
 	}
 	if got := string(l.events.opening(l.started)); !bytes.Contains([]byte(got), []byte(`"points":[]`)) || !bytes.Contains([]byte(got), []byte("event: events\ndata: {\"events\":[]}\n\n")) {
-		t.Errorf("the stream begins with %s", got)
+		t.Errorf("start of the event stream: got %s, want empty points and events", got)
 	}
 }

@@ -45,7 +45,7 @@ func TestMarks(t *testing.T) {
 	} {
 		got := h.record(noon.Add(time.Duration(c.after)*time.Second), []orders.Sale{c.sale}, c.offer)["S"]
 		if !reflect.DeepEqual(got, c.want) {
-			t.Errorf("after %d s: got %v, want %v", c.after, got, c.want)
+			t.Errorf("marks after %d s: got %v, want %v", c.after, got, c.want)
 		}
 	}
 	var sent struct {
@@ -56,13 +56,13 @@ func TestMarks(t *testing.T) {
 	text := string(h.event("S"))
 	check.Must(t, json.Unmarshal([]byte(text[len("event: history\ndata: "):]), &sent))
 	if len(sent.Marks) != 6 || len(sent.Points) != 11 || sent.Points[3] != (point{at(2), 0, 4}) || !sent.Began.Equal(noon.Add(-2*time.Second)) {
-		t.Errorf("history: got %s, want 6 marks and 11 points", text)
+		t.Errorf("history sent to the page: got %s, want 6 marks and 11 points", text)
 	}
 	for s := range 11 * 60 {
 		h.record(noon.Add(time.Duration(11+s)*time.Second), []orders.Sale{closed}, nil)
 	}
 	if c, _ := h.sales.Peek("S"); len(c.marks) != 0 || c.points.all()[0].At < at(60) {
-		t.Errorf("after ten minutes: got %+v, want no old marks and points", c)
+		t.Errorf("history after ten minutes: got %+v, want no old marks and points", c)
 	}
 }
 
@@ -94,13 +94,13 @@ func TestPoints(t *testing.T) {
 	}
 	points := c.points.all()
 	if len(points) > 220 || len(points) < 214 {
-		t.Errorf("got %d points, want 214 to 220", len(points))
+		t.Errorf("points of the history: got %d, want 214 to 220", len(points))
 	}
 	last := points[len(points)-1].At
 	for i, p := range points[1:] {
 		step, age := p.At-points[i].At, last-p.At
 		if age < 119_000 && step != 1000 || age > 125_000 && step != 5000 || age > 600_000 {
-			t.Errorf("a step of %d ms, %d ms ago", step, age)
+			t.Errorf("points of the history: got a step of %d ms at an age of %d ms, want 1 s up to 2 minutes, then 5 s, up to 10 minutes", step, age)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestHistoriesAreBounded(t *testing.T) {
 	has := func(when string, first, rest bool) {
 		t.Helper()
 		if n, a, b := h.sales.Len(), h.sales.Contains("0"), h.sales.Contains("120"); n != 100 || a != first || b != rest {
-			t.Errorf("%s: got %d sales, sale 0 %v, sale 120 %v, want 100, %v, %v", when, n, a, b, first, rest)
+			t.Errorf("histories %s: got %d sales, sale 0 kept %v, sale 120 kept %v, want 100, %v, %v", when, n, a, b, first, rest)
 		}
 	}
 	second(0)
@@ -136,11 +136,11 @@ func TestHistoriesAreBounded(t *testing.T) {
 	sales[0].Sold++
 	second(71)
 	if h.sales.Len() != 100 || len(h.last) != 120 {
-		t.Errorf("got %d histories of %d sales, want 100 of 120", h.sales.Len(), len(h.last))
+		t.Errorf("histories: got %d for %d sales, want 100 for 120", h.sales.Len(), len(h.last))
 	}
 	sales = sales[:50]
 	if second(72); len(h.last) != 50 {
-		t.Errorf("got %d sales after some were removed, want 50", len(h.last))
+		t.Errorf("known sales after a removal: got %d, want 50", len(h.last))
 	}
 }
 

@@ -37,16 +37,16 @@ func TestWatchersAreBounded(t *testing.T) {
 		want     string
 	}{{"a", false, "watches"}, {"a", false, "address"}, {"b", false, "watches"}, {"c", false, "full"}, {"a", true, "watches"}, {"d", true, "full"}} {
 		if _, got := watch(c.address, c.operator); got != c.want {
-			t.Errorf("%+v: got %s", c, got)
+			t.Errorf("watcher %+v: got %s, want %s", c, got, c.want)
 		}
 	}
 	first.Leave()
 	first.Leave() // has no effect
 	if _, got := watch("a", false); got != "watches" {
-		t.Errorf("after Leave: got %s, want watches", got)
+		t.Errorf("watcher after Leave: got %s, want watches", got)
 	}
 	if _, got := watch("c", false); got != "full" {
-		t.Errorf("after a repeated Leave: got %s, want full", got)
+		t.Errorf("watcher after a repeated Leave: got %s, want full", got)
 	}
 }
 
@@ -60,21 +60,21 @@ func TestSlowWatcher(t *testing.T) {
 		l.publish("S", []byte(text))
 	}
 	if got := string(<-slow.Next()); got != "3" {
-		t.Errorf("slow watcher: got %q, want 3", got)
+		t.Errorf("slow watcher: got message %q, want 3", got)
 	}
 	late, err := l.Watch("S", "192.0.2.1", false)
 	check.Must(t, err)
 	if got := string(<-late.Next()); got != "3" {
-		t.Errorf("new watcher: got %q, want 3", got)
+		t.Errorf("new watcher: got message %q, want 3", got)
 	}
 
 	l.end()
 	if _, more := <-slow.Next(); more {
-		t.Error("end does not close a stream")
+		t.Error("stream after end: it is still open, want it closed")
 	}
 	slow.Leave()
 	if _, err := l.Watch("S", "192.0.2.1", false); !errors.Is(err, ErrEnded) {
-		t.Errorf("Watch after end: got %v, want ErrEnded", err)
+		t.Errorf("Watch after end: got error %v, want ErrEnded", err)
 	}
 }
 
@@ -90,11 +90,11 @@ func TestStreamOfMissingSaleEnds(t *testing.T) {
 	check.Must(t, err)
 	l.dropAllBut(nil)
 	if _, more := <-gone.Next(); more {
-		t.Error("the stream of the missing sale continues")
+		t.Error("stream of a missing sale: it continues, want it closed")
 	}
 	select {
 	case _, more := <-created.Next():
-		t.Errorf("the stream of the new sale: more %v", more)
+		t.Errorf("stream of the new sale: got a message or its end (still open: %v), want neither", more)
 	default:
 	}
 }
@@ -109,7 +109,7 @@ func TestRates(t *testing.T) {
 		}
 		r := l.responses.take(seconds)
 		if second := l.responses.take(1); second.Accepted != 0 || second.P99 != 0 {
-			t.Errorf("a second take returns %+v, want zero", second)
+			t.Errorf("second take of the rates: got %+v, want zero rates", second)
 		}
 		return nodeStats{Point: ratePoint{rates: r}, Took: r.took}
 	}
@@ -118,14 +118,14 @@ func TestRates(t *testing.T) {
 	b := stats(1, time.Microsecond, time.Microsecond)
 	all := sumRates([]nodeStats{a, b, {Node: "c"}})
 	if all.Accepted != 52 || a.Point.Accepted != 50 || b.Point.Accepted != 2 {
-		t.Errorf("sum: got %+v, want accepted 52; nodes: %v and %v, want 50 and 2", all, a.Point.Accepted, b.Point.Accepted)
+		t.Errorf("sum of the rates: got %+v, want accepted 52; nodes: got %v and %v, want 50 and 2", all, a.Point.Accepted, b.Point.Accepted)
 	}
 	if got := all.P99; math.Abs(got-.1735) > 1e-9 { // interpolated between 0.1 ms and 0.25 ms
-		t.Errorf("p99: got %v ms, want 0.1735", got)
+		t.Errorf("p99 of all nodes: got %v ms, want 0.1735", got)
 	}
 	other := nodeStats{Point: ratePoint{rates: rates{Accepted: 1}}, Took: []uint64{9, 9}}
 	if all := sumRates([]nodeStats{a, other}); all.Accepted != 51 || math.Abs(all.P99-.175) > 1e-9 {
-		t.Errorf("with a node of another version: got %+v, want accepted 51, p99 0.175", all)
+		t.Errorf("sum with a node of another version: got %+v, want accepted 51, p99 0.175", all)
 	}
 }
 
@@ -139,14 +139,14 @@ func TestAnswered(t *testing.T) {
 		l.Answered("other", status, took)
 	}
 	if r := l.responses.take(2); r.Accepted != 2 || r.Refused != 1 || r.Limited != 1 || r.Failed != 1 || r.took[12] != 12 || r.took[11] != 10 {
-		t.Errorf("rates: got %+v", r)
+		t.Errorf("rates of the answers: got %+v, want 2 accepted and 1 each refused, limited and failed", r)
 	}
 	if p99 := l.takeBySale([]string{"S"}); len(p99) != 1 || math.Abs(p99["S"]-2384.2) > .1 { // the last bound
-		t.Errorf("p99 by sale: %v", p99)
+		t.Errorf("p99 by sale: got %v, want 2384.2 ms of S", p99)
 	}
 	l.Answered("T", 201, time.Millisecond) // not counted by sale
 	if p99 := l.takeBySale([]string{"S", "T"}); p99["S"] != 0 || p99["T"] != 0 {
-		t.Errorf("p99 a second later: got %v, want 0", p99)
+		t.Errorf("p99 by sale a second later: got %v, want 0", p99)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestQuantile(t *testing.T) {
 		{nil, 0},
 	} {
 		if got := quantile(.99, bounds, c.took); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("%v: got %v, want %v", c.took, got, c.want)
+			t.Errorf("p99 of the counts %v: got %v, want %v", c.took, got, c.want)
 		}
 	}
 }

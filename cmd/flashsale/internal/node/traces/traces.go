@@ -63,11 +63,11 @@ func wanted(getenv func(string) string) (bool, error) {
 		}
 	case "otlp":
 	default:
-		return false, fmt.Errorf("OTEL_TRACES_EXPORTER: %q is neither otlp nor none", exporter)
+		return false, fmt.Errorf("OTEL_TRACES_EXPORTER: got %q, want otlp or none", exporter)
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
 		if protocol := getenv(name); protocol != "" && protocol != "http/protobuf" {
-			return false, fmt.Errorf("%s: %q is not supported, want http/protobuf", name, protocol)
+			return false, fmt.Errorf("%s: got protocol %q, want http/protobuf", name, protocol)
 		}
 	}
 	return true, nil

@@ -29,7 +29,7 @@ func TestWanted(t *testing.T) {
 	} {
 		got, err := wanted(func(name string) string { return c.env[name] })
 		if got != c.want || (err != nil) != c.refused {
-			t.Errorf("%v: got %v, %v, want %v, error %v", c.env, got, err, c.want, c.refused)
+			t.Errorf("environment %v: got traces wanted %v, error %v, want %v, error %v", c.env, got, err, c.want, c.refused)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func TestExport(t *testing.T) {
 		env := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL}
 		e, err := New(t.Context(), "node-7", func(name string) string { return env[name] })
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("parse the request of the exporter: got error %v, want none", err)
 		}
 		_, span := e.Tracer("test").Start(context.Background(), "a request")
 		resource := span.(sdk.ReadOnlySpan).Resource()
@@ -62,10 +62,10 @@ func TestExport(t *testing.T) {
 		span.End()
 		e.Close()
 		if got := <-paths; got != "POST /v1/traces" {
-			t.Errorf("the collector received %s, want POST /v1/traces", got)
+			t.Errorf("collector: got %s, want POST /v1/traces", got)
 		}
 		if got := testutil.ToFloat64(e.Metric()); got != lost {
-			t.Errorf("status %d: %v spans lost, want %v", status, got, lost)
+			t.Errorf("collector that answers %d: got %v lost spans, want %v", status, got, lost)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func described(t *testing.T) *openapi3.T {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData(OpenAPI)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("openapi.yaml: got error %v, want a valid description", err)
 	}
 	return doc
 }
@@ -28,14 +28,14 @@ func router(t *testing.T) *Server {
 	t.Helper()
 	s, err := New(Config{Registry: prometheus.NewRegistry(), Metrics: true, Demo: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("build the router: got error %v, want none", err)
 	}
 	return s
 }
 
 func TestDescriptionIsValid(t *testing.T) {
 	if err := described(t).Validate(t.Context()); err != nil {
-		t.Error(err)
+		t.Errorf("validate openapi.yaml: got error %v, want none", err)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestDescriptionMatchesRoutes(t *testing.T) {
 	slices.Sort(documented)
 	slices.Sort(served)
 	if !slices.Equal(documented, served) {
-		t.Errorf("described:\n%s\nserved:\n%s", strings.Join(documented, "\n"), strings.Join(served, "\n"))
+		t.Errorf("routes: openapi.yaml describes\n%s\nand the server has\n%s\nwant the same routes", strings.Join(documented, "\n"), strings.Join(served, "\n"))
 	}
 }
 
@@ -76,12 +76,12 @@ func TestDescriptionHasTheCodes(t *testing.T) {
 	}
 	for code := range served {
 		if !documented[code] {
-			t.Errorf("openapi.yaml does not have the code %s", code)
+			t.Errorf("openapi.yaml: got no code %s, want every code that the server returns", code)
 		}
 	}
 	for code := range documented {
 		if !served[code] {
-			t.Errorf("no response has the code %s of openapi.yaml", code)
+			t.Errorf("codes of openapi.yaml: no response of the server has the code %s", code)
 		}
 	}
 }
@@ -93,12 +93,12 @@ func TestStoredChangeIsReported(t *testing.T) {
 	for _, f := range failures {
 		if errors.Is(err, f.err) {
 			if f.status != 503 || !strings.Contains(f.detail, "The change is stored") {
-				t.Errorf("got %d %s, want 503 and that the change is stored", f.status, f.detail)
+				t.Errorf("answer to a stored change: got %d %s, want 503 and the text that the change is stored", f.status, f.detail)
 			}
 			return
 		}
 	}
-	t.Error("no row of failures matches")
+	t.Error("failure of a stored change: got no matching row in the table of failures, want one")
 }
 
 func TestReadablePage(t *testing.T) {
@@ -118,20 +118,20 @@ func TestReadablePage(t *testing.T) {
 }'</pre>`,
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page does not have %q", want)
+			t.Errorf("page of the API: got no text %q", want)
 		}
 	}
 	if len(page) > 100_000 {
-		t.Errorf("the page has %d bytes, want at most 100 kB", len(page))
+		t.Errorf("page of the API: got %d bytes, want at most 100 kB", len(page))
 	}
 	for host, want := range map[string]string{"shop.test:81": "http://shop.test:81", "$(reboot)": "http://localhost:8080"} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/docs", nil)
 		r.Host = host
 		if got := address(r); got != want {
-			t.Errorf("%s: got %s, want %s", host, got, want)
+			t.Errorf("address of the host %s: got %s, want %s", host, got, want)
 		}
 	}
 	if got := get("/openapi.yaml").Body.String(); got != string(OpenAPI) {
-		t.Errorf("/openapi.yaml: %.80q", got)
+		t.Errorf("/openapi.yaml: got %.80q, want the embedded description", got)
 	}
 }

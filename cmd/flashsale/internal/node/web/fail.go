@@ -57,7 +57,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 	}
 	if limited, ok := errors.AsType[*admission.LimitedError](err); ok {
 		httplimit.SetHeaders(c.Writer.Header(), limited.Result)
-		s.write(c, newProblem(http.StatusTooManyRequests, "rate_limited", "Too many requests. Retry-After says when to come back."))
+		s.write(c, newProblem(http.StatusTooManyRequests, "rate_limited", "Too many requests. The header Retry-After contains the time to wait."))
 		return
 	}
 	for i := range failures {
@@ -103,6 +103,6 @@ func (s *Server) write(c *gin.Context, p problem) {
 // fails.
 func (s *Server) note(c *gin.Context, err error) {
 	if due(&s.noted, time.Second) {
-		s.cfg.Log.Warn("request failed", "request_id", c.Writer.Header().Get(requestID), "route", c.FullPath(), "error", err)
+		s.cfg.Log.Warn("request failed: the client received 503 or 500 and may retry (logged at most once a second)", "request_id", c.Writer.Header().Get(requestID), "route", c.FullPath(), "error", err)
 	}
 }

@@ -21,12 +21,12 @@ func TestCanceledRequestIsCountedAsGone(t *testing.T) {
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/slow", nil))
 	if w.Code != http.StatusServiceUnavailable {
-		t.Errorf("got status %d, want 503", w.Code)
+		t.Errorf("cancelled request: got status %d, want 503", w.Code)
 	}
 	w = httptest.NewRecorder()
 	s.MetricsHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if gone := `flashsale_http_requests_total{code="gone",method="GET",route="/slow",status="499"} 1`; !strings.Contains(w.Body.String(), gone) {
-		t.Errorf("the metrics lack %s:\n%s", gone, w.Body)
+		t.Errorf("metrics of a cancelled request: got no line %s:\n%s", gone, w.Body)
 	}
 }
 

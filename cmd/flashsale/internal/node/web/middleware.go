@@ -72,7 +72,7 @@ func (s *Server) observe(c *gin.Context) {
 func (s *Server) rescue(c *gin.Context) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.cfg.Log.Error("panic", "request_id", c.Writer.Header().Get(requestID), "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			s.cfg.Log.Error("panic in a request: the client received 500", "request_id", c.Writer.Header().Get(requestID), "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 			if !c.Writer.Written() {
 				s.fail(c, errUnexpected)
 			}

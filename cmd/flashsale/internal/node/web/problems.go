@@ -12,12 +12,12 @@ import (
 )
 
 var (
-	errNotFound   = errors.New("web: no such route")
-	errMethod     = errors.New("web: method not allowed")
-	errForbidden  = errors.New("web: the token lacks a scope")
-	errHost       = errors.New("web: demo token requested under a host name")
+	errNotFound   = errors.New("web: the URL matches no route")
+	errMethod     = errors.New("web: the route does not allow the method")
+	errForbidden  = errors.New("web: the token lacks the scope that the route needs")
+	errHost       = errors.New("web: a demo token was requested under a host name, which only localhost and IP addresses may")
 	errNotReady   = errors.New("web: the node is not ready")
-	errUnexpected = errors.New("web: panic")
+	errUnexpected = errors.New("web: a request handler panicked")
 
 	// ErrCrowd is returned by Crowd.Come if there is a crowd already.
 	ErrCrowd = errors.New("web: a demo crowd is already running")
@@ -33,37 +33,37 @@ var failures = []struct {
 	code   string
 	detail string
 }{
-	{inventory.ErrSoldOut, 409, "sold_out", "Fewer units are left than asked for."},
-	{inventory.ErrBuyerLimit, 409, "buyer_limit", "You would hold more units than this sale allows one buyer."},
+	{inventory.ErrSoldOut, 409, "sold_out", "Fewer units are left than the order asks for."},
+	{inventory.ErrBuyerLimit, 409, "buyer_limit", "With this order you would have more units than the sale allows one buyer."},
 	{inventory.ErrNotOpen, 409, "not_open", "The sale has not opened yet."},
 	{inventory.ErrClosed, 409, "closed", "The sale is over."},
 	{inventory.ErrMismatch, 422, "idempotency_mismatch", "This Idempotency-Key was used with another body."},
-	{orders.ErrAlreadyPaid, 409, "already_paid", "The order is paid."},
+	{orders.ErrAlreadyPaid, 409, "already_paid", "The order is already paid."},
 	{orders.ErrOrderClosed, 409, "order_closed", "The order is cancelled, expired or rejected."},
 	{orders.ErrInProgress, 409, "in_progress", "The order is not durable yet. Try again in a moment."},
-	{ErrCrowd, 409, "in_progress", "A crowd is here already."},
-	{orders.ErrBelowSold, 409, "below_sold", "The total would be less than what is sold already."},
+	{ErrCrowd, 409, "in_progress", "A demo crowd is already running."},
+	{orders.ErrBelowSold, 409, "below_sold", "The total would be lower than the number of units sold."},
 	{orders.ErrPrecondition, 412, "precondition_failed", "If-Match does not have the ETag of the sale: the sale was changed meanwhile, or does not exist. Read it again."},
-	{orders.ErrNotFound, 404, "not_found", "There is no such thing, or it is not yours."},
+	{orders.ErrNotFound, 404, "not_found", "The sale or order does not exist, or it belongs to another buyer."},
 	{httpapi.ErrMediaType, 415, "unsupported_media_type", "The body must be application/json in UTF-8."},
 	{auth.ErrUnauthorized, 401, "unauthorized", "A valid bearer token is needed."},
-	{errForbidden, 403, "forbidden", "The token lacks the scope that this needs."},
-	{errHost, 403, "forbidden", "A demo gives tokens at localhost or an IP address only."},
-	{errNotFound, 404, "not_found", "There is no such route."},
-	{errMethod, 405, "method_not_allowed", "This route does not know the method."},
+	{errForbidden, 403, "forbidden", "The token lacks the scope that this route needs."},
+	{errHost, 403, "forbidden", "Demo tokens are given only at localhost or at an IP address."},
+	{errNotFound, 404, "not_found", "No route has this path."},
+	{errMethod, 405, "method_not_allowed", "This route does not allow this method."},
 	{inventory.ErrInvalid, 400, "invalid_request", "The request is malformed."},
-	{errUnexpected, 500, "internal", "Something unexpected happened. It has been logged."},
-	{orders.ErrOnItsWay, 503, "unavailable", "The change is stored, and on its way to the gate. Read the sale before you repeat it."},
-	{live.ErrFull, 503, "unavailable", "Too many are watching this node just now."},
+	{errUnexpected, 500, "internal", "The server failed unexpectedly. The error has been logged."},
+	{orders.ErrOnItsWay, 503, "unavailable", "The change is stored, but may not be effective yet. Read the sale before you repeat the change."},
+	{live.ErrFull, 503, "unavailable", "This node has too many live streams. Try again later."},
 	{live.ErrEnded, 503, "unavailable", "This node is stopping."},
 	{errNotReady, 503, "unavailable", "This node is starting or stopping. Nothing was sold."},
-	{inventory.ErrBusy, 503, "unavailable", "Too many orders are waiting. Nothing was sold."},
-	{inventory.ErrRebuilding, 503, "unavailable", "The sale is being brought up to date. Nothing was sold."},
-	{inventory.ErrStale, 503, "unavailable", "The sale is being brought up to date. Nothing was sold."},
-	{inventory.ErrNoGate, 503, "unavailable", "The sale is being brought up to date. Nothing was sold."},
+	{inventory.ErrBusy, 503, "unavailable", "Too many orders are waiting in the queue. Nothing was sold."},
+	{inventory.ErrRebuilding, 503, "unavailable", "The sale is being rebuilt. Nothing was sold."},
+	{inventory.ErrStale, 503, "unavailable", "The sale is being rebuilt. Nothing was sold."},
+	{inventory.ErrNoGate, 503, "unavailable", "The sale is being rebuilt. Nothing was sold."},
 }
 
-const unavailable = "A dependency is not available. Nothing was sold, or the order is found under its key on retry."
+const unavailable = "A dependency is not available. The request may have taken effect: repeat it, and an order under the same Idempotency-Key."
 
 // A problem is a response body of type application/problem+json (RFC 9457).
 type problem struct {

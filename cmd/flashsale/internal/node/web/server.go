@@ -67,7 +67,7 @@ func New(cfg Config) (*Server, error) {
 	s.engine.HandleMethodNotAllowed = true
 	s.engine.RedirectTrailingSlash = false // a path with a trailing slash is 404
 	if err := s.engine.SetTrustedProxies(cfg.TrustedProxies); err != nil {
-		return nil, fmt.Errorf("trusted proxies: %w", err)
+		return nil, fmt.Errorf("parse --trusted-proxies: %w", err)
 	}
 	// By default gin also trusts X-Real-Ip. A proxy that sets X-Forwarded-For may pass
 	// on an X-Real-Ip that the client has forged.
@@ -79,12 +79,12 @@ func New(cfg Config) (*Server, error) {
 	for path, page := range map[string]func(bool) ([]byte, string, error){"/": live.Page, "/ops": live.Operators} {
 		html, policy, err := page(cfg.Demo)
 		if err != nil {
-			return nil, fmt.Errorf("page %s: %w", path, err)
+			return nil, fmt.Errorf("read the embedded page %s: %w", path, err)
 		}
 		s.engine.GET(path, document(html, policy))
 	}
 	if err := s.describe(); err != nil {
-		return nil, fmt.Errorf("openapi.yaml: %w", err)
+		return nil, fmt.Errorf("describe the API from openapi.yaml: %w", err)
 	}
 	return s, nil
 }

@@ -76,24 +76,24 @@ func TestAlerts(t *testing.T) {
 	healthyNodes := same(3, healthy)
 	for name, rule := range rules {
 		if at, fires := firstFires(t, rule, scrape(t, healthyNodes)); fires {
-			t.Errorf("%s: fires at sample %d on healthy nodes", name, at)
+			t.Errorf("alert %s on healthy nodes: it fires at sample %d, want never", name, at)
 		}
 		if name == "FlashsaleNodeDown" {
 			continue // tested below
 		}
 		failure, known := failures[name]
 		if !known {
-			t.Errorf("%s: no failure is defined", name)
+			t.Errorf("alert %s: got no failure that should trigger it, want one", name)
 			continue
 		}
 		at, fires := firstFires(t, rule, scrape(t, same(3, with(healthy, failure.series))))
 		if !fires || at > failure.within {
-			t.Errorf("%s: got fires %v at sample %d, want by sample %d", name, fires, at, failure.within)
+			t.Errorf("alert %s during its failure: got firing %v at sample %d, want by sample %d", name, fires, at, failure.within)
 		}
 	}
 	for name := range failures {
 		if _, known := rules[name]; !known {
-			t.Errorf("%s is not a rule", name)
+			t.Errorf("failure %s: got no alert of that name, want one", name)
 		}
 	}
 
@@ -110,17 +110,17 @@ func TestAlerts(t *testing.T) {
 			text += `up{job="flashsale", instance="2"} 1x360`
 		}
 		if at, fires := firstFires(t, down, scrape(t, text)); !fires || at > 100+20 {
-			t.Errorf("FlashsaleNodeDown, %s: got fires %v at sample %d, want by sample 120", what, fires, at)
+			t.Errorf("alert FlashsaleNodeDown, %s: got firing %v at sample %d, want by sample 120", what, fires, at)
 		}
 	}
 	failing := with(healthy, "flashsale_keeper_failures_total{NODE} 0x100 0+5x259")
 	if at, fires := firstFires(t, rules["FlashsaleLoopFails"], scrape(t, same(3, failing))); !fires || at > 100+10 {
-		t.Errorf("FlashsaleLoopFails, keepers fail: got fires %v at sample %d, want by sample 110", fires, at)
+		t.Errorf("alert FlashsaleLoopFails while keepers fail: got firing %v at sample %d, want by sample 110", fires, at)
 	}
 	// A sale in direct mode has no keeper.
 	direct := with(with(healthy, "flashsale_sales_in_direct_mode{NODE} 9x360"), "flashsale_keeper_skus{NODE} 0x360")
 	if _, fires := firstFires(t, rules["FlashsaleSaleWithoutKeeper"], scrape(t, same(3, direct))); fires {
-		t.Error("FlashsaleSaleWithoutKeeper fires in direct mode")
+		t.Error("alert FlashsaleSaleWithoutKeeper in direct mode: it fires, want it silent")
 	}
 }
 
@@ -148,18 +148,18 @@ func read(t *testing.T) map[string]rulefmt.Rule {
 	t.Helper()
 	text, err := os.ReadFile("../../../../../.compose/alerts.yml") // outside this module, so go test may return a cached result
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the alert rules: got error %v, want none", err)
 	}
 	groups, errs := rulefmt.Parse(text, false)
 	if len(errs) > 0 {
-		t.Fatal(errs)
+		t.Fatalf("read the alert rules: got errors %v, want none", errs)
 	}
 	rules := map[string]rulefmt.Rule{}
 	for _, g := range groups.Groups {
 		for _, r := range g.Rules {
 			rules[r.Alert] = r
 			if r.Labels["severity"] == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
-				t.Errorf("%s: severity, summary or description is missing", r.Alert)
+				t.Errorf("alert %s: got no severity, summary or description, want all three", r.Alert)
 			}
 		}
 	}
@@ -177,11 +177,11 @@ func firstFires(t *testing.T, rule rulefmt.Rule, series scraped) (sample int, fi
 		now := time.UnixMilli(0).Add(time.Duration(i) * every)
 		query, err := engine.NewInstantQuery(t.Context(), series, nil, rule.Expr, now)
 		if err != nil {
-			t.Fatalf("%s: %v", rule.Alert, err)
+			t.Fatalf("expression of alert %s: got error %v, want none", rule.Alert, err)
 		}
 		vector, err := query.Exec(t.Context()).Vector()
 		if err != nil {
-			t.Fatalf("%s: %v", rule.Alert, err)
+			t.Fatalf("expression of alert %s: got error %v, want none", rule.Alert, err)
 		}
 		before := pending
 		pending = map[uint64]time.Time{}

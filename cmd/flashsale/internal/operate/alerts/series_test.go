@@ -34,7 +34,7 @@ func scrape(t *testing.T, text string) (all scraped) {
 		}
 		name, values, err := parser.ParseSeriesDesc(line)
 		if err != nil {
-			t.Fatalf("%s: %v", line, err)
+			t.Fatalf("metrics line %q: got error %v, want none", line, err)
 		}
 		var samples []chunks.Sample
 		for i, v := range values {

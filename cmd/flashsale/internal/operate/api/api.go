@@ -129,7 +129,7 @@ func (c *Client) Place(ctx context.Context, sku string, quantity int64, key stri
 			return o, err
 		}
 		if err := client.Wait(ctx, 200*time.Millisecond); err != nil {
-			return o, fmt.Errorf("order %s is not decided yet: %w", o.ID, err)
+			return o, fmt.Errorf("wait for order %s: it is not decided yet: %w", o.ID, err)
 		}
 	}
 }

@@ -23,13 +23,13 @@ func TestConcurrentCalls(t *testing.T) {
 		all.Go(func() {
 			for range 20 {
 				if a, err := c.Audit(t.Context(), sku); err != nil || a.SKU != sku || a.Total != int64(len(sku)) {
-					t.Errorf("audit of %s: got %+v, %v", sku, a, err)
+					t.Errorf("audit of %s: got %+v, error %v, want the audit of that sale", sku, a, err)
 				}
 			}
 		})
 	}
 	all.Wait()
 	if last := c.Last(); !strings.HasPrefix(string(last), `{"sku":"S`) {
-		t.Errorf("got last answer %q, want an audit", last)
+		t.Errorf("last answer of the client: got %q, want an audit", last)
 	}
 }

@@ -25,7 +25,7 @@ func TestSemiSynchronousPrimary(t *testing.T) {
 	_, err := db.ExecContext(t.Context(), "SET GLOBAL rpl_semi_sync_master_timeout = 10000")
 	check.Must(t, err)
 	if level := levelOf(t, primary, "semi-synchronous replication AFTER_SYNC, 1 replicas, timeout 10000 ms"); level != Bad {
-		t.Errorf("with a timeout: got level %q, want %q", level, Bad)
+		t.Errorf("primary with a replication timeout: got level %q, want %q", level, Bad)
 	}
 }
 
@@ -37,10 +37,10 @@ func TestGroup(t *testing.T) {
 	}
 	first := servertest.OpenMySQL(t, servers.MySQLOptions{SearchPath: []string{folder}, Group: true})
 	if level := levelOf(t, first, "group replication, 3 members online, consistency BEFORE_ON_PRIMARY_FAILOVER"); level != OK {
-		t.Errorf("three members: got level %q, want %q", level, OK)
+		t.Errorf("group of three members: got level %q, want %q", level, OK)
 	}
 	first.Members[0].Kill()
-	check.Eventually(t, "two members", func() bool {
+	check.Eventually(t, "the group has two members", func() bool {
 		return levelOf(t, first, "group replication, 2 members online, consistency BEFORE_ON_PRIMARY_FAILOVER") == Warn
 	})
 }
@@ -100,7 +100,7 @@ func TestMySQLSettings(t *testing.T) {
 		{galera, map[string]string{"wsrep_sync_wait": "15"}, OK},
 	} {
 		if f := c.check(c.v); f.Level != c.level || (f.Level != OK) != (f.Why != "" && f.Do != "") {
-			t.Errorf("%v: got %+v, want level %s", c.v, f, c.level)
+			t.Errorf("settings %v: got finding %+v, want level %s with reason and advice unless OK", c.v, f, c.level)
 		}
 	}
 }

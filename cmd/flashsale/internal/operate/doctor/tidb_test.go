@@ -21,7 +21,7 @@ func TestTiDB(t *testing.T) {
 	}
 	db, err := sql.Open("mysql", servertest.OpenSQL(t, servers.KindReal))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open TiDB: got error %v, want none", err)
 	}
 	defer db.Close()
 	const check = "CONSTRAINT sales_never_oversold CHECK (sold <= total)"
@@ -35,7 +35,7 @@ func TestTiDB(t *testing.T) {
 		{"ALTER TABLE sales ADD " + check, nil},
 	} {
 		if _, err := db.ExecContext(t.Context(), step.statement); err != nil {
-			t.Fatal(err)
+			t.Fatalf("execute %q: got error %v, want none", step.statement, err)
 		}
 		var bad []string
 		for _, f := range examineMySQL(t.Context(), db, Plan{Nodes: 100, MySQLConnections: 100}) {
@@ -44,7 +44,7 @@ func TestTiDB(t *testing.T) {
 			}
 		}
 		if !slices.Equal(bad, step.bad) {
-			t.Errorf("after %s: got bad findings %q, want %q", step.statement, bad, step.bad)
+			t.Errorf("findings after %s: got bad findings %q, want %q", step.statement, bad, step.bad)
 		}
 	}
 }

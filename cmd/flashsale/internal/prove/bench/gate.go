@@ -50,7 +50,7 @@ func openGate(ctx context.Context, db redis.UniversalClient, cfg inventory.Confi
 	cfg.Timeout = 10 * time.Second
 	g, sku = inventory.Keeping{Gate: inventory.New(db, cfg)}, "bench"
 	if err := db.FlushDB(ctx).Err(); err != nil {
-		return g, "", fmt.Errorf("empty the Redis database: %w", err)
+		return g, "", fmt.Errorf("empty the Redis database of the benchmark: %w", err)
 	}
 	now := time.Now().Truncate(time.Millisecond)
 	opened, err := g.Install(ctx, &inventory.Draft{SKU: sku, Fence: 1}, 0, inventory.View{Summary: inventory.Summary{
@@ -58,7 +58,7 @@ func openGate(ctx context.Context, db redis.UniversalClient, cfg inventory.Confi
 		Available: plenty,
 	}})
 	if err == nil && !opened {
-		err = errors.New("the gate was not opened")
+		err = errors.New("the gate was not opened, because another gate exists or its draft is incomplete")
 	}
 	if err != nil {
 		return g, "", fmt.Errorf("install a gate: %w", err)
@@ -155,7 +155,7 @@ func (l *bench) redisBenchmark(ctx context.Context, db *redis.Client) (sample, e
 	view, err := g.Inspect(ctx, sku)
 	// Random numbers may repeat, and a repeated call takes no unit. That is rare.
 	if taken := plenty - view.Available; err == nil && taken < int64(calls)*999/1000 {
-		err = fmt.Errorf("%w: redis-benchmark made %d calls, %d units were taken", errCounts, calls, taken)
+		err = fmt.Errorf("%w: redis-benchmark made %d calls, but only %d units were taken", errCounts, calls, taken)
 	}
 	return s, err
 }

@@ -68,7 +68,7 @@ func (d *database) insert(batch int) way {
 	return func(ctx context.Context, sku string) (func(context.Context, int) error, error) {
 		statement, err := d.db.PrepareContext(ctx, insertInto(batch)) //nolint:sqlclosecheck // cleanup closes it
 		if err != nil {
-			return nil, fmt.Errorf("prepare the bare insert: %w", err)
+			return nil, fmt.Errorf("prepare the insert statement of the counterpart: %w", err)
 		}
 		d.l.cleanup(statement.Close)
 		now := time.Now().UTC()
@@ -129,7 +129,7 @@ func (d *database) hoard(ctx context.Context, sku string) error {
 			args = append(args, row...)
 		}
 		if _, err := d.db.ExecContext(ctx, insertInto(page), args...); err != nil {
-			return fmt.Errorf("make old orders of %s: %w", sku, err)
+			return fmt.Errorf("insert old orders of %s: %w", sku, err)
 		}
 	}
 	return nil

@@ -119,7 +119,7 @@ func (n *node) ordering(rate, sales int) measure {
 		}
 		rows, err := n.settle(ctx, sale, sales)
 		if err == nil && (rows < sent.good || rows > sent.all) {
-			err = fmt.Errorf("%w: got %d rows, want %d (orders answered 201) to %d (orders sent)", errCounts, rows, sent.good, sent.all)
+			err = fmt.Errorf("%w: got %d rows of orders, want %d (orders answered 201) to %d (orders sent)", errCounts, rows, sent.good, sent.all)
 		}
 		return s, err
 	}
@@ -158,7 +158,7 @@ func (l *bench) paced(ctx context.Context, conns *http.Client, url string, skus 
 	for res := range attacker.Attack(target, vegeta.Rate{Freq: rate, Per: time.Second}, duration, "bench") {
 		m.Add(res)
 		if int(res.Code) != want && wrong == nil {
-			wrong = fmt.Errorf("got status %d, want %d: %s %s", res.Code, want, res.Error, res.Body)
+			wrong = fmt.Errorf("the attack got status %d, want %d: %s %s", res.Code, want, res.Error, res.Body)
 		}
 	}
 	m.Close()
@@ -167,7 +167,7 @@ func (l *bench) paced(ctx context.Context, conns *http.Client, url string, skus 
 	case ctx.Err() != nil:
 		return sample{}, n, ctx.Err()
 	case n.all == 0 || n.good < n.all*9/10:
-		return sample{}, n, fmt.Errorf("%w: %d of %d answers had the wanted status, first other answer: %w", errCounts, n.good, n.all, wrong)
+		return sample{}, n, fmt.Errorf("%w: %d of %d answers had the wanted status, want at least 90 %%; first other answer: %w", errCounts, n.good, n.all, wrong)
 	case wrong != nil:
 		s.note = fmt.Sprintf("%d of %d answers had another status, first: %v", n.all-n.good, n.all, wrong)
 	case n.all < planned*95/100:

@@ -82,7 +82,7 @@ func (l *bench) atRest(ctx context.Context, m meter) (cost, error) {
 func (n *node) connections(ctx context.Context) (int, error) {
 	list, err := n.redis.ClientList(ctx).Result()
 	if err != nil {
-		return 0, fmt.Errorf("list Redis's clients: %w", err)
+		return 0, fmt.Errorf("list the clients of Redis: %w", err)
 	}
 	all := strings.Count(list, fmt.Sprintf(" db=%d ", n.redis.Options().DB))
 	return all - int(n.redis.PoolStats().TotalConns), nil

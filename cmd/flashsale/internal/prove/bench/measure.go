@@ -92,7 +92,7 @@ func (l *bench) alternate(ctx context.Context, unit string, sides ...measure) ([
 			i = (i + round) % len(sides)
 			s, err := sides[i](ctx)
 			if err != nil {
-				return nil, fmt.Errorf("round %d: %w", round+1, err)
+				return nil, fmt.Errorf("measure round %d: %w", round+1, err)
 			}
 			samples[i] = append(samples[i], s)
 		}
@@ -147,7 +147,7 @@ func (l *bench) warm(ctx context.Context, sides ...measure) error {
 	defer func() { l.cfg.Seconds = seconds }()
 	for _, side := range sides {
 		if _, err := side(ctx); err != nil {
-			return fmt.Errorf("warm up: %w", err)
+			return fmt.Errorf("warm up before the first round: %w", err)
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ func TestMedian(t *testing.T) {
 			t.Errorf("median of %v: got %v, want %v", given, got, c.want)
 		}
 		if !slices.Equal(given, c.values) {
-			t.Errorf("median sorted %v in place, so rounds are no longer pairs", given)
+			t.Errorf("median: it sorted its argument to %v, so rounds are no longer pairs", given)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func rounds(t *testing.T, ours, theirs []float64, row Row) (Row, string) {
 func TestContestAlternatesSides(t *testing.T) {
 	v := []float64{1, 1, 1}
 	if _, order := rounds(t, v, v, Row{}); order != "ababbaab" {
-		t.Errorf("got order %s, want ababbaab, so that no side always comes second", order)
+		t.Errorf("contest: got the order of sides %s, want ababbaab", order)
 	}
 }
 
@@ -61,11 +61,11 @@ func TestContestComparesWithinRounds(t *testing.T) {
 	ours, theirs := []float64{50, 20, 26}, []float64{100, 40, 50}
 	row, _ := rounds(t, slices.Clone(ours), slices.Clone(theirs), Row{Target: atLeast(0.5)})
 	if row.Ours != 26 || row.Counterpart != 50 || row.Ratio != 0.5 || !*row.Met {
-		t.Errorf("got row %+v, want ours 26, counterpart 50, ratio 0.5, met", row)
+		t.Errorf("row of the contest: got %+v, want ours 26, counterpart 50, ratio 0.5, met", row)
 	}
 	// The ratio of the medians is wrong: it compares different rounds.
 	if wrong := median(ours) / median(theirs); math.Abs(wrong-0.5) < 0.01 {
-		t.Errorf("the ratio of the medians is %v too, so this test shows nothing", wrong)
+		t.Errorf("ratio of the medians: got %v, want another ratio than that of the rounds, or the test proves nothing", wrong)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestContestReturnsErrors(t *testing.T) {
 	works := func(context.Context) (sample, error) { return sample{value: 1}, nil }
 	l, rows := &bench{Lab: &lab.Lab{}, cfg: Config{Rounds: 2}}, make([]Row, 1)
 	if err := l.contest(t.Context(), rows, works, fails); !errors.Is(err, broken) || rows[0].Met != nil {
-		t.Errorf("got error %v, row %+v, want error %v and no verdict", err, rows[0], broken)
+		t.Errorf("contest with a failing side: got error %v, row %+v, want error %v and no verdict", err, rows[0], broken)
 	}
 }
 
@@ -83,10 +83,10 @@ func TestMedianCPU(t *testing.T) {
 	none := math.NaN()
 	with := []sample{{cpu: cost{1, 2, none}}, {cpu: cost{3, 4, none}}}
 	if cpu := medianCPU(with); cpu.App != 2 || *cpu.Redis != 3 || cpu.MySQL != nil {
-		t.Errorf("got %+v, want app 2, Redis 3, no MySQL", cpu)
+		t.Errorf("CPU of the median round: got %+v, want app 2, Redis 3, no MySQL", cpu)
 	}
 	if cpu := medianCPU(append(with, sample{})); cpu != nil {
-		t.Errorf("a round without CPU times: got %+v, want nil", cpu)
+		t.Errorf("CPU with a round without CPU times: got %+v, want nil", cpu)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestRowMeetsItsTarget(t *testing.T) {
 		{Row{Ratio: 2.6, Target: Target{Bound: 2.5}}, false},
 	} {
 		if c.row.judge(); *c.row.Met != c.want {
-			t.Errorf("%+v: got met %v, want %v", c.row, *c.row.Met, c.want)
+			t.Errorf("row %+v: got target met %v, want %v", c.row, *c.row.Met, c.want)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestNamesSelectBenchmarks(t *testing.T) {
 		want  bool
 	}{{nil, true}, {[]string{"gate", "durable"}, true}, {[]string{"gate"}, false}} {
 		if got := (Config{Names: c.names}).wants(durable); got != c.want {
-			t.Errorf("names %v: got durable selected %t, want %t", c.names, got, c.want)
+			t.Errorf("benchmark durable with the names %v: got selected %t, want %t", c.names, got, c.want)
 		}
 	}
 }

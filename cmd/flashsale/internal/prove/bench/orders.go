@@ -87,7 +87,7 @@ const plenty = 100_000_000
 
 // errCounts means that a measurement is invalid: the clients' answers and the
 // database differ.
-var errCounts = errors.New("wrong counts")
+var errCounts = errors.New("measurement not valid: the counts do not match")
 
 // preferAsync requests a 202 before the order is durable.
 const preferAsync = "Prefer: respond-async"
@@ -149,13 +149,13 @@ func (n *node) sell(ctx context.Context, sale string, skus int, header string) (
 func checkCounts(r wrkResult, rows int64, connections int) error {
 	switch good := r.good(); {
 	case good == 0:
-		return fmt.Errorf("%w: none of %d answers was an acceptance", errCounts, r.requests)
+		return fmt.Errorf("%w: none of the %d answers was an acceptance", errCounts, r.requests)
 	case rows < good:
 		return fmt.Errorf("%w: got %d rows, want at least the %d accepted orders", errCounts, rows, good)
 	case rows > good+int64(connections):
 		return fmt.Errorf("%w: got %d rows, want at most %d accepted orders and %d in flight", errCounts, rows, good, connections)
 	case r.status > good:
-		return fmt.Errorf("%w: %d of %d requests were refused, want less than half", errCounts, r.status, r.requests)
+		return fmt.Errorf("%w: %d of %d requests were refused, want fewer than half", errCounts, r.status, r.requests)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (l *bench) greeting(hello *servers.Process, header string) measure {
 			return sample{}, err
 		}
 		if r.status > 0 {
-			return sample{}, fmt.Errorf("%w: the plain server refused %d of %d requests", errCounts, r.status, r.requests)
+			return sample{}, fmt.Errorf("%w: the plain server refused %d of %d requests, want none", errCounts, r.status, r.requests)
 		}
 		return sample{value: r.perSecond(r.requests), cpu: stop(float64(r.requests))}, nil
 	}

@@ -115,7 +115,7 @@ func (s *rebuilt) rebuild(ctx context.Context) (sample, error) {
 		return false, nil
 	})
 	if err == nil && shut.IsZero() {
-		err = fmt.Errorf("rebuild %s: the gate was not seen shut", s.sku)
+		err = fmt.Errorf("rebuild %s: the gate was never seen shut, so the outage was not measured", s.sku)
 	}
 	if err != nil {
 		return sample{}, err

@@ -42,11 +42,11 @@ func TestWriteText(t *testing.T) {
 		{"2 cores, linux/amd64, go1.26, Redis 7.0.15, MariaDB 10.11.19"},
 	} {
 		if !hasLine(out.String(), want) {
-			t.Errorf("got no line with %q in\n%s", want, &out)
+			t.Errorf("table of the benchmarks: got no line with %q in\n%s", want, &out)
 		}
 	}
 	if strings.Contains(out.String(), "\nlog") {
-		t.Errorf("got a node's log in the table:\n%s", &out)
+		t.Errorf("table of the benchmarks: got a node's log, want none:\n%s", &out)
 	}
 }
 
@@ -70,11 +70,11 @@ func TestValidateNamesEveryError(t *testing.T) {
 	err := Config{Names: []string{"durable", "fastest"}, Connections: 256}.Validate()
 	for _, want := range []string{"rounds", "seconds", "program", `"fastest"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got error %v, want it to name %s", err, want)
+			t.Errorf("invalid Config: got error %v, want it to name %s", err, want)
 		}
 	}
 	if err := (Config{Rounds: 1, Seconds: 1, Connections: 1, Config: lab.Config{Program: "x"}, Names: names()}).Validate(); err != nil {
-		t.Error(err)
+		t.Errorf("valid Config: got error %v, want none", err)
 	}
 }
 
@@ -83,11 +83,11 @@ func TestBenchmarksAreComplete(t *testing.T) {
 	items := map[string]bool{}
 	for _, b := range benchmarks {
 		if b.name == "" || b.about == "" || b.run == nil || len(b.rows) == 0 {
-			t.Errorf("incomplete benchmark: %+v", b)
+			t.Errorf("benchmark: got incomplete fields %+v, want name, about, run and rows", b)
 		}
 		for _, r := range b.rows {
 			if r.Item == "" || items[r.Item] || r.Name == "" || r.Unit == "" {
-				t.Errorf("%s: incomplete or duplicate row: %+v", b.name, r)
+				t.Errorf("benchmark %s: got an incomplete or duplicate row %+v", b.name, r)
 			}
 			items[r.Item] = true
 		}

@@ -73,7 +73,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 					return nil, ctx.Err()
 				}
 				l.Say("%s: FAILED: %v", b.name, err)
-				report.failed = append(report.failed, fmt.Errorf("%s: %w", b.name, err))
+				report.failed = append(report.failed, fmt.Errorf("run benchmark %s: %w", b.name, err))
 				for i := range rows {
 					rows[i].Error = err.Error()
 				}

@@ -94,7 +94,7 @@ func (n *node) refuse(ctx context.Context, sale string) (s sample, requests int6
 // in a hundred 503s from a slow store, and answers that wrk no longer waited for.
 func checkRefusals(r wrkResult, conflicts int64, connections int) error {
 	if r.good() > 0 || conflicts < r.requests*99/100 || conflicts > r.requests+int64(connections) {
-		return fmt.Errorf("%w: of %d requests %d were accepted; the node counts %d refusals", errCounts, r.requests, r.good(), conflicts)
+		return fmt.Errorf("%w: of %d requests %d were accepted, and the node counts %d refusals; want no acceptance and one refusal per request", errCounts, r.requests, r.good(), conflicts)
 	}
 	return nil
 }

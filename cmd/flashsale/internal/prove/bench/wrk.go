@@ -72,7 +72,7 @@ func parseWrk(out string) (r wrkResult, err error) {
 	_, err = fmt.Sscan(found(`(?m)^totals (.*)$`, []byte(out)), &took, &r.requests, &r.connect, &r.status)
 	r.took = time.Duration(took) * time.Microsecond
 	if err != nil || r.took <= 0 || r.status > r.requests {
-		return wrkResult{}, fmt.Errorf("wrk: no valid totals in its output: %q", out)
+		return wrkResult{}, fmt.Errorf("parse the output of wrk: it has no valid totals: %q", out)
 	}
 	return r, nil
 }

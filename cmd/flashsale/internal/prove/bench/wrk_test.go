@@ -25,10 +25,10 @@ func TestParseWrk(t *testing.T) {
 	got, err := parseWrk(wrkOutput)
 	want := wrkResult{took: 3020 * time.Millisecond, requests: 61540, status: 40}
 	if err != nil || got != want {
-		t.Errorf("got %+v, %v; want %+v", got, err, want)
+		t.Errorf("output of wrk: got %+v, error %v, want %+v", got, err, want)
 	}
 	if got.good() != 61500 || int(got.perSecond(got.good())) != 20364 {
-		t.Errorf("got %d good, %v per second, want 61500 and 20364", got.good(), got.perSecond(got.good()))
+		t.Errorf("totals of wrk: got %d good, %v per second, want 61500 and 20364", got.good(), got.perSecond(got.good()))
 	}
 }
 
@@ -43,7 +43,7 @@ func TestParseWrkRejectsInvalidTotals(t *testing.T) {
 		"totals 3020000 many 0 0\n", // not a number
 	} {
 		if r, err := parseWrk(out); err == nil {
-			t.Errorf("%q: got %+v, want an error", out, r)
+			t.Errorf("invalid output of wrk %q: got %+v, want an error", out, r)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func TestCheckCounts(t *testing.T) {
 		{"mostly refusals", result(1000, 600), 400, false},
 	} {
 		if err := checkCounts(c.r, c.rows, 64); (err == nil) != c.ok || err != nil && !errors.Is(err, errCounts) {
-			t.Errorf("%s: got error %v, want ok %v", c.what, err, c.ok)
+			t.Errorf("counts of %s: got error %v, want them accepted: %v", c.what, err, c.ok)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestCheckRefusals(t *testing.T) {
 		{"refusals of another load", wrkResult{requests: 1000, status: 1000}, 1065, false},
 	} {
 		if err := checkRefusals(c.r, c.conflicts, 64); (err == nil) != c.ok {
-			t.Errorf("%s: got error %v, want ok %v", c.what, err, c.ok)
+			t.Errorf("refusals of %s: got error %v, want them accepted: %v", c.what, err, c.ok)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestMissingTools(t *testing.T) {
 		"no-such-program-anywhere": "no-such-program-anywhere (apt-get install it)", "go": "", "": "",
 	} {
 		if got := missing(program); got != want {
-			t.Errorf("%s: got %q, want %q", program, got, want)
+			t.Errorf("missing tools for %s: got %q, want %q", program, got, want)
 		}
 	}
 }

@@ -227,7 +227,7 @@ func (a *attack) moment(ctx context.Context) error {
 	case <-a.balancer.Began:
 		return client.Wait(ctx, d)
 	case <-ctx.Done():
-		return fmt.Errorf("wait for the attack: %w", ctx.Err())
+		return fmt.Errorf("wait for the moment of the fault: %w", ctx.Err())
 	}
 }
 

@@ -31,7 +31,7 @@ func TestClock(t *testing.T) {
 		check.Must(t, c.set(off))
 		now, err := rdb.Time(t.Context()).Result()
 		if got := time.Until(now); err != nil || got.Round(time.Hour) != (time.Duration(off)*time.Second).Round(time.Hour) {
-			t.Errorf("got an offset of %v, want %ds: %v", got, off, err)
+			t.Errorf("clock of the process: got offset %v, want %ds, error %v", got, off, err)
 		}
 	}
 }

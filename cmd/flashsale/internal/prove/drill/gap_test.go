@@ -44,7 +44,7 @@ func TestLongestGap(t *testing.T) {
 			requests = append(requests, answered("", c.soldOut, 409, "sold_out"))
 		}
 		if got := longestGap(requests, 10*time.Second).Seconds(); got != c.want {
-			t.Errorf("%s: got %vs, want %vs", name, got, c.want)
+			t.Errorf("longest gap of %s: got %vs, want %vs", name, got, c.want)
 		}
 	}
 }
@@ -57,11 +57,11 @@ func TestLongestGapCountsFirstAcceptances(t *testing.T) {
 		answered("b", 2, 202, ""), answered("c", 3, 409, "buyer_limit"), answered("b", 5, 200, ""),
 	}
 	if got := longestGap(requests, 10*time.Second); got != 9*time.Second {
-		t.Errorf("got %v, want 9s", got)
+		t.Errorf("longest gap: got %v, want 9s", got)
 	}
 	fresh := acceptance("d", 6)
 	fresh.Attack = false
 	if got := longestGap(append(requests, fresh), 10*time.Second); got != 5*time.Second {
-		t.Errorf("got %v, want 5s", got)
+		t.Errorf("longest gap with a fresh acceptance: got %v, want 5s", got)
 	}
 }

@@ -15,10 +15,10 @@ import (
 func keeperLate(ctx context.Context, a *controlSale) error {
 	err := tries(5, "every keeper noticed the lost lock too early", func() (bool, error) { return a.lateTransaction(ctx) })
 	if err != nil {
-		return fmt.Errorf("a late transaction: %w", err)
+		return fmt.Errorf("hold back a transaction of the old keeper: %w", err)
 	}
 	if err := a.lateScript(ctx); err != nil {
-		return fmt.Errorf("a late script: %w", err)
+		return fmt.Errorf("hold back a script of the old keeper: %w", err)
 	}
 	return nil
 }
@@ -60,10 +60,10 @@ func (a *controlSale) lateScript(ctx context.Context) (err error) {
 	select {
 	case answer = <-script.Answer():
 	case <-time.After(lab.Patience):
-		return errors.New("wait for the answer to the script: timeout")
+		return errors.New("wait for the answer to the held script: timeout")
 	}
 	if strings.Contains(answer, "NOSCRIPT") {
-		return errors.New("the script is not loaded in Redis")
+		return errors.New("run the held script: it is not loaded in Redis")
 	}
 	a.did("another took over, the script arrives: %.40q", answer)
 	// The gate accepts the old total, and the new keeper corrects it.
@@ -94,7 +94,7 @@ func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err erro
 	defer statement.Drop()
 	order := <-bought
 	if order.ID == "" {
-		return false, errors.New("the order was not queued")
+		return false, errors.New("place an order for the held transaction: the order was not queued")
 	}
 	// Without answers to its renewals, the keeper notices the loss only by its own clock.
 	renewals := keeper.Redis.HoldAll(wire.Contains(a.lock()))

@@ -79,7 +79,7 @@ func (c *brokenState) unrepaired() error {
 	defer c.mu.Unlock()
 	var none [nodeCount]int
 	if c.redis != 0 || c.mysql != 0 || c.down != none || c.noRedis != none || c.noMySQL != none || c.cuts != none {
-		return fmt.Errorf("not mended: Redis %d, MySQL %d, nodes down %v, without Redis %v or MySQL %v, cut %v",
+		return fmt.Errorf("faults are not repaired: Redis %d, MySQL %d, nodes down %v, without Redis %v, without MySQL %v, cut off %v",
 			c.redis, c.mysql, c.down, c.noRedis, c.noMySQL, c.cuts)
 	}
 	return nil

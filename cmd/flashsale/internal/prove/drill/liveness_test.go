@@ -45,7 +45,7 @@ func TestLiveness(t *testing.T) {
 				broken += l.observe(&state, 1+c.rows*int64(state.now/time.Second), c.left)
 			}
 			if still := strings.HasPrefix(broken, "stands still: S"); still != c.still || !still && broken != "" {
-				t.Errorf("got %q, want standing still: %v", broken, c.still)
+				t.Errorf("liveness: got %q, want a sale that stands still: %v", broken, c.still)
 			}
 		})
 	}
@@ -64,11 +64,11 @@ func TestWatched(t *testing.T) {
 			l.observe(&a.state, int64(a.state.now), 1)
 		}
 		if got := a.watched(); a.state.now < sellsWithin && got != 0 {
-			t.Fatalf("got %v of the time watched %v after a fault, want 0", got, a.state.now)
+			t.Fatalf("time watched after a fault: got %v of %v, want 0 before the sale can sell again", got, a.state.now)
 		}
 	}
 	if got := a.watched(); got < 0.45 || got > 0.55 {
-		t.Errorf("got %v of the time watched, want about a half", got)
+		t.Errorf("time watched: got the share %v, want about a half", got)
 	}
 }
 
@@ -80,19 +80,19 @@ func TestPlan(t *testing.T) {
 	for range all {
 		a, b, c := one.next(), two.next(), other.next()
 		if !reflect.DeepEqual(stepNames(a), stepNames(b)) {
-			t.Fatalf("got plans %+v and %+v for one seed", stepNames(a), stepNames(b))
+			t.Fatalf("plans of one seed: got %+v and %+v, want the same plan", stepNames(a), stepNames(b))
 		}
 		same = same && reflect.DeepEqual(stepNames(a), stepNames(c))
 		met[a.fault.name] = true
 		if a.with != nil && (a.with.node == a.node || !a.with.fault.joins) {
-			t.Errorf("%s and %s hit the same node, or the stores", a.fault.name, a.with.fault.name)
+			t.Errorf("plan: the faults %s and %s hit the same node or the stores, want them apart", a.fault.name, a.with.fault.name)
 		}
 		if a.last < a.fault.least || a.last > a.fault.most || a.variant >= a.fault.variants {
-			t.Errorf("%s: got duration %v, variant %d, which are out of bounds", a.fault.name, a.last, a.variant)
+			t.Errorf("fault %s: got duration %v and variant %d, want both within the fault's bounds", a.fault.name, a.last, a.variant)
 		}
 	}
 	if len(met) != len(all) || same {
-		t.Errorf("got %d of %d faults; two seeds plan the same: %v, want false", len(met), len(all), same)
+		t.Errorf("plans of all seeds: got %d of %d faults; two seeds plan the same: %v, want all faults and false", len(met), len(all), same)
 	}
 }
 

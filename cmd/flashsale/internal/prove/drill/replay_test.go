@@ -38,7 +38,7 @@ func TestReplay(t *testing.T) {
 	}
 	for _, c := range a.promises {
 		if !asked[c.intent()] {
-			t.Errorf("got no replay at node 1 of %+v", c.intent())
+			t.Errorf("replay: got none at node 1 of %+v, want one", c.intent())
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestExitCode(t *testing.T) {
 	broken.fail(errors.New("no servers"))
 	seen := rowOf(t, "e", judge.Verdict{Gaps: []judge.Gap{{Checks: []string{"lost"}, Why: "it was dark"}}})
 	if seen.breaks([]string{"fence: it came late"}); seen.Verdict != "FAIL" || seen.Violations[0] != "fence: it came late" || len(seen.Violations) != 2 {
-		t.Errorf("violation found by the drill: got %+v, want FAIL with 2 violations", seen)
+		t.Errorf("row with a violation found by the drill: got %+v, want FAIL with 2 violations", seen)
 	}
 	for _, c := range []struct {
 		rows []Row
@@ -38,16 +38,16 @@ func TestExitCode(t *testing.T) {
 		{[]Row{open, fail}, 1}, {[]Row{fail, open}, 1}, {[]Row{pass, broken}, 2}, {[]Row{broken, fail}, 1}, {[]Row{seen}, 1},
 	} {
 		if got := (&Report{Drills: c.rows}).ExitCode(); got != c.want {
-			t.Errorf("%+v: got exit code %d, want %d", c.rows, got, c.want)
+			t.Errorf("rows %+v: got exit code %d, want %d", c.rows, got, c.want)
 		}
 	}
 	var out strings.Builder
 	if err := (&Report{Seed: 42, Drills: []Row{pass, fail, open, broken}}).WriteText(&out); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write the report: got error %v, want none", err)
 	}
 	for _, want := range []string{"seed 42", "1.50s", "1.5 %", "1.0s fault", "PASS", "FAIL", "NOT JUDGED", "ERROR", "oversold: 1 unit too many", "it was dark", "no servers"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("got a table without %q:\n%s", want, out.String())
+			t.Errorf("text of the report: got no %q in\n%s", want, out.String())
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestSeed(t *testing.T) {
 		return lab.Between((&fault{name: name}).numbers(seed), 0, time.Hour)
 	}
 	if a, b, c, d := moment("a", 1), moment("a", 1), moment("a", 2), moment("b", 1); a != b || a == c || a == d {
-		t.Errorf("got %v and %v for one seed, %v for another seed, %v for another drill", a, b, c, d)
+		t.Errorf("moments of a drill: got %v and %v for one seed, %v for another seed, %v for another drill, want equal only for one seed", a, b, c, d)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestCatalogueIsComplete(t *testing.T) {
 	known := map[string]bool{}
 	for _, f := range catalogue {
 		if f.happens == "" || f.do == nil || (f.sees == "") != (f.never == "") || f.sees == "" && !f.inStorm() || known[f.name] {
-			t.Errorf("incomplete or duplicate fault %s: %+v", f.name, f)
+			t.Errorf("catalogue: the fault %s is incomplete or a duplicate: %+v", f.name, f)
 		}
 		known[f.name] = true
 	}

@@ -110,7 +110,7 @@ func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (ro
 		}
 		a.close(ctx)
 		if a.failedReads*2 > a.reads || len(rows) == 0 {
-			err = fmt.Errorf("not judged: %d of %d reads of the database failed, %d orders", a.failedReads, a.reads, len(rows))
+			err = fmt.Errorf("the round is not judged: %d of %d reads of the database failed, and %d orders were read", a.failedReads, a.reads, len(rows))
 		}
 	}
 	if a.cfg.Keep && len(a.broken) > 0 && ctx.Err() == nil {
@@ -164,7 +164,7 @@ func (a *round) open(ctx context.Context) error {
 					break
 				}
 				if ctx.Err() != nil {
-					return fmt.Errorf("%s does not sell %s: %d %s", a.Nodes[i].Name, sku, c.Status, c.Code)
+					return fmt.Errorf("wait until %s sells %s: its last answer was %d %s", a.Nodes[i].Name, sku, c.Status, c.Code)
 				}
 				sleep(ctx, 50*time.Millisecond)
 			}
@@ -215,7 +215,7 @@ func (a *round) inject(ctx context.Context, p step) error {
 	a.faults.Add(1)
 	in := &injector{stage: a.stage, notes: a.notes, ctx: ctx, state: &a.state, skus: a.skus, operator: a.operator}
 	if err := p.fault.do(in, p); err != nil {
-		return fmt.Errorf("%s: %w", p.fault.name, err)
+		return fmt.Errorf("inject fault %s: %w", p.fault.name, err)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func TestSnapshot(t *testing.T) {
 			s := &snapshot{sales: map[string]sale{"S": now}}
 			got := strings.Join(s.judge(&snapshot{sales: map[string]sale{"S": good}}), "; ")
 			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
-				t.Errorf("got %q, want %q", got, c.want)
+				t.Errorf("snapshot of the sale: got violation %q, want %q", got, c.want)
 			}
 		})
 	}

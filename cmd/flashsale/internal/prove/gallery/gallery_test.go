@@ -33,7 +33,7 @@ func TestVariantsAreFiles(t *testing.T) {
 		delete(named, file)
 		if !ok {
 			if !slices.Contains(base, file) {
-				t.Errorf("%s contains no variant", file)
+				t.Errorf("file %s: got no variant, want one", file)
 			}
 			continue
 		}
@@ -51,15 +51,15 @@ func TestVariantsAreFiles(t *testing.T) {
 		}
 		for _, word := range words {
 			if !bytes.Contains(text, []byte(word)) {
-				t.Errorf("%s does not contain %q", file, word)
+				t.Errorf("file %s: got no text %q", file, word)
 			}
 		}
 		if v.Does == "" || v.Source == "" || v.Broken() != (v.Breaks != "") || v.New == nil {
-			t.Errorf("%s: incomplete variant: %+v", file, v)
+			t.Errorf("file %s: got the incomplete variant %+v", file, v)
 		}
 	}
 	for file := range named {
-		t.Errorf("%s is missing", file)
+		t.Errorf("file %s: got none, want one for its variant", file)
 	}
 }
 
@@ -92,17 +92,17 @@ func TestRowVerdicts(t *testing.T) {
 		row := NewRow(variants.Variant{Name: c.name, Caught: c.caught})
 		row.judged(c.trials)
 		if row.AsExpected() != c.expected || row.Said() != c.said {
-			t.Errorf("%s: got AsExpected %v, verdict %q; want %v, %q", c.name, row.AsExpected(), row.Said(), c.expected, c.said)
+			t.Errorf("row %s: got AsExpected %v, verdict %q, want %v, %q", c.name, row.AsExpected(), row.Said(), c.expected, c.said)
 		}
 		report := Report{Rows: []Row{row}}
 		if want := map[bool]int{true: 0, false: 1}[c.expected]; report.ExitCode() != want {
-			t.Errorf("%s: got exit code %d, want %d", c.name, report.ExitCode(), want)
+			t.Errorf("report with row %s: got exit code %d, want %d", c.name, report.ExitCode(), want)
 		}
 	}
 	row := NewRow(variants.Variant{Name: "gone"})
 	row.Error = "no server"
 	if report := (Report{Rows: []Row{row}}); report.ExitCode() != judge.ExitUnjudged {
-		t.Errorf("not judged: got exit code %d, want %d", report.ExitCode(), judge.ExitUnjudged)
+		t.Errorf("report of a row that is not judged: got exit code %d, want %d", report.ExitCode(), judge.ExitUnjudged)
 	}
 }
 
@@ -130,13 +130,13 @@ func TestReportIsWritten(t *testing.T) {
 		check.Must(t, c.write(&text))
 		for _, word := range c.words {
 			if !strings.Contains(text.String(), word) {
-				t.Errorf("got a report without %q:\n%s", word, &text)
+				t.Errorf("text of the report: got no %q in\n%s", word, &text)
 			}
 		}
 	}
 	dir := t.TempDir()
 	check.Must(t, r.Save(dir))
 	if files, _ := filepath.Glob(dir + "/compare.*"); len(files) != 3 {
-		t.Errorf("got files %v, want HTML, JSON and text", files)
+		t.Errorf("files of the report: got %v, want HTML, JSON and text", files)
 	}
 }

@@ -52,7 +52,7 @@ func judgeTrials(ctx context.Context, cfg Config, stores *servers.Stores, v vari
 		}
 		verdict, err := s.run(ctx, cfg, t)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", t.name, err)
+			return nil, fmt.Errorf("run the trial %s: %w", t.name, err)
 		}
 		verdicts = append(verdicts, verdict)
 	}

@@ -49,7 +49,7 @@ func Open(ctx context.Context, name, addr, redisURL, dsn, secret string) (_ *Ser
 		return nil, fmt.Errorf("open variant: unknown name %q", name)
 	}
 	if v.MySQL && variants.IsSQLite(dsn) {
-		return nil, fmt.Errorf("open variant %s: it needs row locks, which the embedded SQLite does not have; use --real", name)
+		return nil, fmt.Errorf("open variant %s: it needs row locks, which the embedded SQLite does not have: use --real", name)
 	}
 	verifier, err := auth.New(auth.Config{Secret: []byte(secret)})
 	if err != nil {

@@ -158,7 +158,7 @@ func (b *Balancer) RoundTrip(r *http.Request) (res *http.Response, err error) {
 			return nil, err
 		}
 	}
-	return nil, errors.Join(errors.New("no node answers"), err)
+	return nil, errors.Join(errors.New("no node answers: all nodes of the balancer are down or silent"), err)
 }
 
 // next returns the next target that is not avoided. If all are, it returns the next one.

@@ -27,28 +27,28 @@ func TestBalancerRetriesAfterBrokenConnection(t *testing.T) {
 	defer dead.Close()
 	b := balanced(t, alive.URL, dead.URL)
 	if b.Elapsed() != 0 {
-		t.Error("got an elapsed time before the first order, want 0")
+		t.Error("elapsed time before the first order: got some, want 0")
 	}
 	for range 4 {
 		if status := post(t, b.URL()); status != http.StatusCreated {
-			t.Errorf("got status %d, want 201", status)
+			t.Errorf("order through the balancer: got status %d, want 201", status)
 		}
 		<-b.Began
 	}
 	if b.Elapsed() == 0 {
-		t.Error("got no elapsed time after the first order")
+		t.Error("elapsed time after the first order: got 0, want some")
 	}
 	for _, got := range bodies {
 		if got != "{} key 10.0.0.1" {
-			t.Errorf("got request %q at the node, want body, key and address unchanged", got)
+			t.Errorf("request at the node: got %q, want body, key and address unchanged", got)
 		}
 	}
 	if len(bodies) != 4 {
-		t.Errorf("got %d requests at the node, want 4", len(bodies))
+		t.Errorf("requests at the node: got %d, want 4", len(bodies))
 	}
 	alive.Close()
 	if status := post(t, b.URL()); status != 0 {
-		t.Errorf("without a node: got status %d, want no answer", status)
+		t.Errorf("order without a node: got status %d, want no answer", status)
 	}
 }
 
@@ -73,11 +73,11 @@ func TestBalancerDoesNotRetryAfterSilence(t *testing.T) {
 		statuses[post(t, b.URL())]++
 	}
 	if statuses[409] != 1 || statuses[503] != 1 || orders.Load() != 1 {
-		t.Errorf("got answers %v and %d orders at the node that is alive, want one 409, one 503, one order", statuses, orders.Load())
+		t.Errorf("orders through the balancer: got answers %v and %d orders at the live node, want one 409, one 503, one order", statuses, orders.Load())
 	}
 	for range 4 {
 		if status := post(t, b.URL()); status != 409 {
-			t.Errorf("got status %d after the silence was noticed, want 409", status)
+			t.Errorf("order after the silence was noticed: got status %d, want 409", status)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func TestNumber(t *testing.T) {
 		{info, "used_memory_peak:", 0},
 	} {
 		if got := Number(c.text, c.label); got != c.want {
-			t.Errorf("%s: got %v, want %v", c.label, got, c.want)
+			t.Errorf("metric %s: got %v, want %v", c.label, got, c.want)
 		}
 	}
 }
@@ -30,15 +30,15 @@ func TestPoll(t *testing.T) {
 	asked, broken := 0, errors.New("broken")
 	third := func() (bool, error) { asked++; return asked == 3, nil }
 	if err := Poll(t.Context(), time.Millisecond, third); err != nil || asked != 3 {
-		t.Errorf("got %d calls, error %v; want 3 calls", asked, err)
+		t.Errorf("Poll until the third call: got %d calls, error %v, want 3 calls", asked, err)
 	}
 	if err := Poll(t.Context(), time.Millisecond, func() (bool, error) { return false, broken }); !errors.Is(err, broken) {
-		t.Errorf("got error %v, want %v", err, broken)
+		t.Errorf("Poll with a failing condition: got error %v, want %v", err, broken)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := Poll(ctx, time.Hour, func() (bool, error) { return false, nil }); !errors.Is(err, context.Canceled) {
-		t.Errorf("got error %v, want %v", err, context.Canceled)
+		t.Errorf("Poll with a cancelled context: got error %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -48,7 +48,7 @@ func TestFaultsNameEveryError(t *testing.T) {
 	got := errors.Join(f...).Error()
 	for _, want := range []string{"program", `"earthquake"`, "want one of a, b"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("got error %q, want it to contain %s", got, want)
+			t.Errorf("error of unmended faults: got %q, want it to contain %s", got, want)
 		}
 	}
 }

@@ -89,7 +89,7 @@ func (c *counter) script(file string) func(context.Context, Sale, Order) (string
 		reply, err := script.Run(ctx, c.Redis, keys, o.ID, o.Buyer, o.Key, o.Quantity, s.UnitsPerBuyer, queued).Text()
 		switch {
 		case err != nil:
-			return "", fmt.Errorf("take units: %w", err)
+			return "", fmt.Errorf("take units from the stock: %w", err)
 		case reply == "sold_out":
 			return "", ErrSoldOut
 		case reply == "buyer_limit":
@@ -135,7 +135,7 @@ func (c *counter) earlier(ctx context.Context, sku, id string) (Order, bool, err
 	}
 	queued, err := c.Redis.HGet(ctx, queueKey(sku), id).Bytes()
 	if err != nil {
-		return o, true, fmt.Errorf("order %s: %w", id, err)
+		return o, true, fmt.Errorf("read the earlier order %s: %w", id, err)
 	}
 	if err := json.Unmarshal(queued, &o); err != nil {
 		return o, true, err
@@ -233,7 +233,7 @@ func (c *counter) queued(ctx context.Context, f func(Order) error) error {
 
 func (c *counter) Stock(ctx context.Context, sku string) (s Stock, err error) {
 	if s.Available, err = c.Redis.Get(ctx, stockKey(sku)).Int(); err != nil {
-		return s, fmt.Errorf("read stock: %w", err)
+		return s, fmt.Errorf("read the stock: %w", err)
 	}
 	err = c.queued(ctx, func(o Order) error {
 		_, err := c.Find(ctx, o.ID)

@@ -29,7 +29,7 @@ var _ = show(Variant{
 			marker := "shop:{" + o.SKU + "}:processed:" + o.ID
 			first, err := c.Redis.SetNX(ctx, marker, 1, time.Hour).Result()
 			if err != nil {
-				return fmt.Errorf("mark %s: %w", o.ID, err)
+				return fmt.Errorf("set the marker of order %s: %w", o.ID, err)
 			}
 			if !first {
 				return nil // a duplicate

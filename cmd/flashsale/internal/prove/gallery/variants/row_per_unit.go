@@ -34,7 +34,7 @@ var _ = show(Variant{
 type rowPerUnit struct{ *transaction }
 
 // errSkipped means that there are enough free units, but other buyers locked them.
-var errSkipped = errors.New("variants: all free units are locked")
+var errSkipped = errors.New("variants: all free units are locked by other orders")
 
 func (t rowPerUnit) Order(ctx context.Context, o Order) (Order, bool, error) {
 	for {

@@ -24,10 +24,10 @@ import (
 
 // Errors of a Shop.
 var (
-	ErrSoldOut    = errors.New("variants: sold out")
-	ErrBuyerLimit = errors.New("variants: buyer's limit")
-	ErrBusy       = errors.New("variants: too many at once") // nothing was sold
-	ErrNotFound   = errors.New("variants: not found")
+	ErrSoldOut    = errors.New("variants: the sale is sold out")
+	ErrBuyerLimit = errors.New("variants: the buyer's limit is reached")
+	ErrBusy       = errors.New("variants: too many conflicts with concurrent orders") // nothing was sold
+	ErrNotFound   = errors.New("variants: the order does not exist")
 )
 
 // buyersPatience is the time after which a waiting order fails with ErrBusy.

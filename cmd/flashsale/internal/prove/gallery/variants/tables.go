@@ -26,7 +26,7 @@ type Stores struct {
 func Connect(redisURL, dsn string) (Stores, error) {
 	o, err := redis.ParseURL(redisURL)
 	if err != nil {
-		return Stores{}, fmt.Errorf("redis: %w", err)
+		return Stores{}, fmt.Errorf("open Redis: %w", err)
 	}
 	o.ContextTimeoutEnabled = true
 	o.PoolSize = 512  // callers that wait for an answer do not delay other callers
@@ -146,7 +146,7 @@ type querier interface {
 func update(ctx context.Context, db querier, statement string, args ...any) (bool, error) {
 	r, err := db.ExecContext(ctx, statement, args...)
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", statement, err)
+		return false, fmt.Errorf("execute %q: %w", statement, err)
 	}
 	n, err := r.RowsAffected()
 	return n > 0, err
@@ -161,7 +161,7 @@ func exec(ctx context.Context, db querier, statement string, args ...any) error 
 func sum(ctx context.Context, db querier, query string, args ...any) (int, error) {
 	var n sql.NullInt64
 	if err := db.QueryRowContext(ctx, query, args...).Scan(&n); err != nil {
-		return 0, fmt.Errorf("%s: %w", query, err)
+		return 0, fmt.Errorf("execute %q: %w", query, err)
 	}
 	return int(n.Int64), nil
 }
@@ -191,13 +191,13 @@ const columns = "id, sku, buyer, order_key, quantity, status, created_ms, expire
 func (t *tables) orders(ctx context.Context, rest string, args ...any) (all []Order, err error) {
 	rows, err := t.DB.QueryContext(ctx, "SELECT "+columns+" FROM orders "+rest, args...)
 	if err != nil {
-		return nil, fmt.Errorf("read orders: %w", err)
+		return nil, fmt.Errorf("read the orders: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var o Order
 		if err := rows.Scan(&o.ID, &o.SKU, &o.Buyer, &o.Key, &o.Quantity, &o.Status, &o.CreatedMS, &o.ExpiresMS, &o.PaidMS, &o.ClosedMS, &o.Released); err != nil {
-			return nil, fmt.Errorf("read orders: %w", err)
+			return nil, fmt.Errorf("read an order: %w", err)
 		}
 		all = append(all, o)
 	}

@@ -51,7 +51,7 @@ func takenBy(take func(context.Context, *sql.Tx, Sale, Order) error) func(Stores
 }
 
 // errReplayed rolls back a transaction whose order exists already.
-var errReplayed = errors.New("variants: replayed")
+var errReplayed = errors.New("variants: the order is a replay")
 
 func (t *transaction) Order(ctx context.Context, o Order) (Order, bool, error) {
 	s, err := t.Sale(ctx, o.SKU)
@@ -98,7 +98,7 @@ func (t *transaction) claim(ctx context.Context, tx *sql.Tx, s Sale, o Order) (e
 		FROM buyers WHERE sku = ? AND buyer = ?`, o.SKU, o.Buyer, o.Key, o.SKU, o.Buyer).Scan(&units, &first)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("read buyer %s: %w", o.Buyer, err)
+		return "", fmt.Errorf("read the orders of buyer %s: %w", o.Buyer, err)
 	case first.Valid && first.String != o.ID:
 		return first.String, errReplayed
 	case units > s.UnitsPerBuyer:
@@ -191,7 +191,7 @@ func (t *transaction) transact(ctx context.Context, f func(tx *sql.Tx) error) er
 func (t *transaction) once(ctx context.Context, f func(tx *sql.Tx) error) error {
 	tx, err := t.DB.BeginTx(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("begin: %w", err)
+		return fmt.Errorf("begin a transaction: %w", err)
 	}
 	if err := f(tx); err != nil {
 		_ = tx.Rollback() // the error of f matters more

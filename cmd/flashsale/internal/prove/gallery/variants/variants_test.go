@@ -61,11 +61,11 @@ func (s *sale) rush(callers int, cancels int64) (sold []Order) {
 					refusals.Add(1)
 					continue
 				case err != nil:
-					s.Error(err)
+					s.Errorf("order during the rush: got error %v, want none or a refusal", err)
 					return
 				case cancels > 0 && n%cancels == 0:
 					if err := s.Close(s.Context(), o, Cancelled); err != nil {
-						s.Error(err)
+						s.Errorf("cancel an order during the rush: got error %v, want none", err)
 					}
 					continue
 				}
@@ -112,7 +112,7 @@ var checks = map[string]func(t *testing.T, shop Shop) int{
 			if _, err := s.order("ann", 2); err == nil {
 				units += 2
 			} else if !errors.Is(err, ErrBuyerLimit) {
-				t.Error(err)
+				t.Errorf("second order of the buyer: got error %v, want ErrBuyerLimit", err)
 			}
 		}
 		return units - s.UnitsPerBuyer
@@ -152,7 +152,7 @@ func TestBrokenVariantsFailTheirChecks(t *testing.T) {
 							t.Cleanup(func() { stop(); running.Wait() })
 						}
 						if by := wrong(t, shop); by > 0 != want {
-							t.Errorf("got wrong by %d units, want wrong: %v", by, want)
+							t.Errorf("stock of the variant: got wrong by %d units, want it wrong: %v", by, want)
 						}
 					})
 				}
@@ -185,7 +185,8 @@ func TestBrokenVariantsAreIdempotent(t *testing.T) {
 			running.Wait()
 			stock, err := s.Stock(t.Context(), s.SKU)
 			if rows, e := s.Orders(t.Context(), s.SKU, "", 10); err != nil || e != nil || len(rows) != 1 || stock.Available != 99 {
-				t.Errorf("%s: got %d rows, stock %+v, error %v; want 1 row, 99 available", name, len(rows), stock, errors.Join(err, e))
+				t.Errorf("variant %s after a repeated order: got %d rows, stock %+v, error %v, want 1 row, 99 available",
+					name, len(rows), stock, errors.Join(err, e))
 			}
 		}
 	})

@@ -65,7 +65,7 @@ func (w watchMulti) attempt(ctx context.Context, tx *redis.Tx, s Sale, o Order) 
 		return nil
 	})
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return "", fmt.Errorf("read: %w", err)
+		return "", fmt.Errorf("read the buyer's earlier order: %w", err)
 	}
 	left, err := stock.Int()
 	if err != nil {
@@ -74,7 +74,7 @@ func (w watchMulti) attempt(ctx context.Context, tx *redis.Tx, s Sale, o Order) 
 	has, err := units.Int()
 	switch {
 	case err != nil && !errors.Is(err, redis.Nil):
-		return "", fmt.Errorf("read buyer: %w", err)
+		return "", fmt.Errorf("read the buyer's units: %w", err)
 	case earlier.Err() == nil:
 		return earlier.Val(), nil
 	case has+o.Quantity > s.UnitsPerBuyer:
