@@ -65,8 +65,11 @@ func TestReadme(t *testing.T) {
 				continue
 			}
 			t.Run(file+"/"+s.heading, func(t *testing.T) {
-				if strings.Contains(s.commands[0].line, "docker ") && exec.CommandContext(t.Context(), "docker", "info").Run() != nil {
-					t.Skip("no Docker engine")
+				if !hasCompose(t) {
+					s.commands = slices.DeleteFunc(s.commands, func(c printed) bool { return strings.Contains(c.line, "docker compose ") })
+				}
+				if len(s.commands) == 0 {
+					t.Skip("no Docker engine, or no Docker Compose")
 				}
 				// In mode "short", sections run in parallel, because their measurements do not
 				// matter. Sections with bench run alone, because bench fails on a busy
@@ -78,6 +81,12 @@ func TestReadme(t *testing.T) {
 			})
 		}
 	}
+}
+
+// hasCompose reports whether a Docker engine answers and the client has Docker Compose.
+func hasCompose(t *testing.T) bool {
+	run := func(args ...string) error { return exec.CommandContext(t.Context(), "docker", args...).Run() }
+	return run("info") == nil && run("compose", "version") == nil
 }
 
 // A section is a heading of a document with its commands.

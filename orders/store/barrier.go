@@ -37,11 +37,13 @@ type result struct {
 	err   error
 }
 
+// maxReaders limits the memory that waiting callers use while the database hangs.
+const maxReaders = 20_000
+
 // newReads returns the group in which concurrent callers of confirmed share a transaction.
 func (s *Store) newReads() *coalesce.Group[read, result] {
-	const callers = 20_000 // a limit for memory only
 	return coalesce.New(coalesce.Config[read, result]{
-		Callers: callers, Batch: 100, InFlight: 2, Timeout: s.Timeout,
+		Callers: maxReaders, Batch: 100, Timeout: s.Timeout,
 		Patience: CatalogLease, // a later read may use a better connection
 		Call: func(ctx context.Context, _ string, batch []*coalesce.Caller[read, result]) {
 			results, err := transact(ctx, s, func(tx *gorm.DB) ([]result, error) {

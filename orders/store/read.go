@@ -11,6 +11,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"flashsale/inventory/coalesce"
 	"flashsale/orders"
 )
 
@@ -29,36 +30,62 @@ func orderOf(db *gorm.DB, buyer, id string) (*orders.Order, error) {
 // OrderByKey reads the order that buyer made of sku under an idempotency key. Error:
 // ErrNotFound.
 func (s *Store) OrderByKey(ctx context.Context, sku, buyer, key string) (*orders.Order, error) {
-	return confirmed(ctx, s, orderLane, func(db *gorm.DB) (*orders.Order, error) {
-		return first[orders.Order](db.Where("sku = ? AND buyer = ? AND idempotency_key = ?", sku, buyer, key), "order")
-	})
+	o, _, err := s.Lookup(ctx, sku, buyer, key)
+	if err == nil && o == nil {
+		err = fmt.Errorf("read order: %w", orders.ErrNotFound)
+	}
+	return o, err
 }
 
-// A keyed order is a row of Lookup's query.
-type keyed struct {
-	orders.Order `gorm:"embedded"`
-	SaleEpoch    int64
-	SaleMode     string
-	ReserveOn    string
-	ReserveFrom  int64
-}
-
-// Lookup reads the buyer's order of sku with an idempotency key, and the epoch, mode and
-// ReserveOn of the sale, in one statement. The order is nil if it does not exist. Error:
-// ErrNotFound if there is no sale.
+// Lookup reads the buyer's order of sku with an idempotency key, and then the epoch, mode and
+// ReserveOn of the sale. The order is nil if it does not exist. Concurrent callers share two
+// statements. Error: ErrNotFound if there is no sale.
 func (s *Store) Lookup(ctx context.Context, sku, buyer, key string) (*orders.Order, *orders.Sale, error) {
-	found, err := confirmed(ctx, s, orderLane, func(db *gorm.DB) (*keyed, error) {
-		return first[keyed](db.Table("sales AS s").Select("o.*, s.epoch AS sale_epoch, s.mode AS sale_mode, s.reserve_on, s.reserve_from").
-			Joins("LEFT JOIN orders AS o ON o.sku = s.sku AND o.buyer = ? AND o.idempotency_key = ?", buyer, key).Where("s.sku = ?", sku), "sale "+sku)
+	found, err := s.lookups.Do(ctx, sku, buyerKey{buyer, key})
+	if err != nil && !errors.Is(err, orders.ErrNotFound) {
+		err = errors.Join(orders.ErrUnavailable, err)
+	}
+	return found.order, found.sale, err
+}
+
+// A buyerKey is an idempotency key of a buyer.
+type buyerKey struct{ buyer, key string }
+
+// A keyed order is an answer of Lookup.
+type keyed struct {
+	order *orders.Order
+	sale  *orders.Sale
+}
+
+// newLookups returns the group in which concurrent callers of Lookup share two statements.
+func (s *Store) newLookups() *coalesce.Group[buyerKey, keyed] {
+	return coalesce.New(coalesce.Config[buyerKey, keyed]{
+		Callers: maxReaders, Batch: 100, Timeout: s.Timeout, Patience: CatalogLease,
+		Call: func(ctx context.Context, sku string, batch []*coalesce.Caller[buyerKey, keyed]) {
+			var keys []any
+			for _, c := range batch {
+				keys = append(keys, sku, c.Q.buyer, c.Q.key)
+			}
+			type rows struct {
+				list []orders.Order
+				sale *orders.Sale
+			}
+			found, err := confirmed(ctx, s, orderLane, func(db *gorm.DB) (r rows, err error) {
+				if err = db.Table(s.ordersByKey()).Where(s.in("sku, buyer, idempotency_key", 3, len(batch)), keys...).Find(&r.list).Error; err == nil {
+					r.sale, err = first[orders.Sale](db.Select("sku", "epoch", "mode", "reserve_on", "reserve_from").Where("sku = ?", sku), "sale "+sku)
+				}
+				return r, err
+			})
+			for _, c := range batch {
+				c.Answer.sale, c.Err = found.sale, err
+				for i, o := range found.list {
+					if o.Buyer == c.Q.buyer && *o.IdempotencyKey == c.Q.key {
+						c.Answer.order = &found.list[i]
+					}
+				}
+			}
+		},
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	sale := &orders.Sale{SKU: sku, Epoch: found.SaleEpoch, Mode: found.SaleMode, ReserveOn: found.ReserveOn, ReserveFrom: found.ReserveFrom}
-	if found.ID == "" {
-		return nil, sale, nil
-	}
-	return &found.Order, sale, nil
 }
 
 // first reads the first row of a query. Error: ErrNotFound.

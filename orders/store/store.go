@@ -78,6 +78,7 @@ type Store struct {
 	// the SKU of an archived sale may be used again.
 	full    *lru.Cache[saleBuyer, time.Time]
 	Reads   *coalesce.Group[read, result]
+	lookups *coalesce.Group[buyerKey, keyed]
 	endings *coalesce.Group[ending, int64]
 }
 
@@ -93,7 +94,7 @@ func Open(dsn string, cfg Config) (*Store, error) {
 		dialect: dialect{strings.HasPrefix(dsn, sqlitePrefix), new(atomic.Bool)}, dsn: dsn, Node: cmp.Or(cfg.Node, uuid.NewString()), stats: cfg.Stats, idle: cfg.Connections,
 		Timeout: cfg.Timeout, ordersPerBuyer: int64(cmp.Or(max(cfg.OrdersPerBuyer, 0), 1000)),
 	}
-	s.Reads, s.endings = s.newReads(), s.newEndings()
+	s.Reads, s.lookups, s.endings = s.newReads(), s.newLookups(), s.newEndings()
 	s.full, _ = lru.New[saleBuyer, time.Time](10_000) // fails only for a size below 1
 	open := s.openMySQL
 	if s.sqlite {
@@ -113,7 +114,7 @@ func Open(dsn string, cfg Config) (*Store, error) {
 func (s *Store) On(pool gorm.ConnPool) (*Store, error) {
 	other := *s
 	db, err := s.openGORM(pool)
-	other.DB, other.Reads, other.endings = db, other.newReads(), other.newEndings()
+	other.DB, other.Reads, other.lookups, other.endings = db, other.newReads(), other.newLookups(), other.newEndings()
 	return &other, err
 }
 
