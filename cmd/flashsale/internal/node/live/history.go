@@ -85,11 +85,12 @@ func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.O
 		}
 		since := h.then
 		if !known {
-			// The sale is new: all units were sold since its creation.
-			if since = sale.CreatedAt; since.After(h.began) {
-				s.add(point{now.Truncate(time.Second).UnixMilli() - 1, sale.Total, 0})
-			}
 			was = seen{total: current.total}
+			if since = sale.CreatedAt; since.After(h.began) {
+				// The sale is new: all units were sold since its creation.
+				s.add(point{now.Truncate(time.Second).UnixMilli() - 1, sale.Total, 0})
+				was.state = "scheduled"
+			}
 		}
 		fresh[sale.SKU] = s.note(sale, was, current, since, now)
 		s.add(point{now.UnixMilli(), current.available, current.sold})

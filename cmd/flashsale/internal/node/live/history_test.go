@@ -75,8 +75,14 @@ func TestHistoryOfANewSale(t *testing.T) {
 	}
 	sale := selling("S", 12, 5)
 	sale.CreatedAt = noon.Add(2500 * time.Millisecond)
-	h.record(noon.Add(3*time.Second), []orders.Sale{sale}, nil)
-	c, _ := h.sales.Peek("S")
+	over := selling("T", 3, 3) // sold out within its first second
+	over.CreatedAt = sale.CreatedAt
+	h.record(noon.Add(3*time.Second), []orders.Sale{sale, over}, nil)
+	c, _ := h.sales.Peek("T")
+	if want := []mark{{noon.UnixMilli() + 2500, "opened", 3}, {noon.UnixMilli() + 3000, "sold_out", 3}}; !reflect.DeepEqual(c.marks, want) {
+		t.Errorf("marks of a sale that sold out at once: got %v, want %v", c.marks, want)
+	}
+	c, _ = h.sales.Peek("S")
 	if want := []mark{{noon.UnixMilli() + 2500, "opened", 12}}; !reflect.DeepEqual(c.marks, want) {
 		t.Errorf("marks: got %v, want %v", c.marks, want)
 	}
