@@ -107,9 +107,9 @@ func (h *paused) release() {
 func taken(t *testing.T, g Keeping, sku, id string) bool {
 	t.Helper()
 	view := inspect(t, g, sku)
-	_, _, holds, err := g.Held(t.Context(), id, "another", sku)
+	_, _, holds, err := g.FindHold(t.Context(), id, "another", sku)
 	check.Must(t, err)
-	if queued := slices.ContainsFunc(view.Orders, func(q Queued) bool { return q.OrderID == id }); queued != holds {
+	if queued := slices.ContainsFunc(view.Orders, func(q QueuedOrder) bool { return q.OrderID == id }); queued != holds {
 		t.Errorf("%s: hold %v, queued %v, want both or neither", id, holds, queued)
 	}
 	return holds

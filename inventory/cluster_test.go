@@ -46,7 +46,7 @@ func TestClusterFailoverThatLosesARelease(t *testing.T) {
 
 	check.Must(t, master.Replicated(ctx))
 	check.Must(t, master.Detach(ctx, replica))
-	if n, err := g.Release(ctx, sku, first, []string{"released"}); n != 1 || err != nil {
+	if n, err := g.ReleaseHolds(ctx, sku, first, []string{"released"}); n != 1 || err != nil {
 		t.Fatalf("released %d units, %v, want 1", n, err)
 	}
 	check.Must(t, c.Failover(ctx, master, replica))

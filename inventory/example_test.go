@@ -62,12 +62,12 @@ func Example() {
 	// An order was cancelled in the database. Its units are released once, however
 	// often the call is repeated.
 	for range 2 {
-		units, err := gate.Release(ctx, "sneaker", epoch, []string{"order-1"})
+		units, err := gate.ReleaseHolds(ctx, "sneaker", epoch, []string{"order-1"})
 		fmt.Println("units released:", units, err)
 	}
 
 	// A keeper that names the epoch of an older gate is refused.
-	_, err = gate.Release(ctx, "sneaker", epoch-1, []string{"order-2"})
+	_, err = gate.ReleaseHolds(ctx, "sneaker", epoch-1, []string{"order-2"})
 	fmt.Println("another epoch:", errors.Is(err, inventory.ErrEpoch))
 
 	// Output:

@@ -8,7 +8,7 @@ import (
 
 // SetTerms applies the changed terms of a sale to the gate. If the total changes, the
 // available units change by the same number. SetTerms can be repeated. It returns the
-// same errors as Release.
+// same errors as ReleaseHolds.
 func (k Keeping) SetTerms(ctx context.Context, sku string, epoch int64, t Terms) error {
 	err := termsScript.Run(ctx, k.rdb, []string{keys.Sale(sku)},
 		epoch, t.Total, t.UnitsPerBuyer, t.OpensAt.UnixMilli(), t.ClosesAt.UnixMilli()).Err()

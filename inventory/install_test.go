@@ -233,10 +233,10 @@ func TestLargestCalls(t *testing.T) {
 			check.Must(t, check.Err(g.Ack(t.Context(), sku, queue, back)))
 			after = queue[len(queue)-1].Entry
 		}
-		if units, err := g.Release(t.Context(), sku, first, all[:ids]); err != nil || units != ids-5 {
+		if units, err := g.ReleaseHolds(t.Context(), sku, first, all[:ids]); err != nil || units != ids-5 {
 			t.Errorf("released %d units, %v, want %d", units, err, ids-5)
 		}
-		check.Must(t, g.Confirm(t.Context(), sku, first, all[ids:2*ids]))
+		check.Must(t, g.ConfirmHolds(t.Context(), sku, first, all[ids:2*ids]))
 		if view := inspect(t, g, sku); view.Holds != 23 || len(view.Orders) != 0 || view.Available != 10_000-4*calls+11+495 {
 			t.Errorf("got %d holds, %d queued, %d available, want 23, 0 and %d", view.Holds, len(view.Orders), view.Available, 10_000-4*calls+11+495)
 		}

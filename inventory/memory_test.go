@@ -62,7 +62,7 @@ func soon(t *testing.T, g Keeping, r Request) {
 // release releases the units of an order.
 func release(t *testing.T, g Keeping, sku string, epoch int64, id string) {
 	t.Helper()
-	if units, err := g.Release(t.Context(), sku, epoch, []string{id}); err != nil || units == 0 {
+	if units, err := g.ReleaseHolds(t.Context(), sku, epoch, []string{id}); err != nil || units == 0 {
 		t.Fatalf("release %s: got %d units, %v, want at least one", id, units, err)
 	}
 }

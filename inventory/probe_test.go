@@ -75,7 +75,7 @@ func TestProbeOfACluster(t *testing.T) {
 }
 
 // A Redis without memory rejects orders and probes, but accepts calls that free memory:
-// Ack, Release and Confirm.
+// Ack, ReleaseHolds and ConfirmHolds.
 func TestRedisWithoutMemory(t *testing.T) {
 	r := servertest.OpenRedis(t, servers.KindReal)
 	rdb := servertest.Connect(t, r.URL)
@@ -96,8 +96,8 @@ func TestRedisWithoutMemory(t *testing.T) {
 	}
 	for step, err := range map[string]error{
 		"ack":     check.Err(g.Ack(ctx, "S", queue, []string{"refused"})),
-		"release": check.Err(g.Release(ctx, "S", first, []string{"closed"})),
-		"confirm": g.Confirm(ctx, "S", first, []string{"paid"}),
+		"release": check.Err(g.ReleaseHolds(ctx, "S", first, []string{"closed"})),
+		"confirm": g.ConfirmHolds(ctx, "S", first, []string{"paid"}),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", step, err)

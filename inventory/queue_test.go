@@ -27,7 +27,7 @@ func reserveAtOnce(t testing.TB, g Keeping, sku string, n int) {
 }
 
 // sizes returns the number of orders in each entry.
-func sizes(queue []Queued) (n []int) {
+func sizes(queue []QueuedOrder) (n []int) {
 	for i, q := range queue {
 		if i == 0 || q.Entry != queue[i-1].Entry {
 			n = append(n, 0)
@@ -49,7 +49,7 @@ func TestOrdersShareEntries(t *testing.T) {
 			if got := sizes(queue); !slices.Equal(got, want) {
 				t.Errorf("%d orders are in entries of %v orders, want %v", n, got, want)
 			}
-			if summary, err := g.Summaries(t.Context(), sku); err != nil || summary[0].Queued != int64(n) {
+			if summary, err := g.Summaries(t.Context(), sku); err != nil || summary[0].QueuedOrders != int64(n) {
 				t.Errorf("queued: got %+v, %v, want %d", summary, err, n)
 			}
 		}

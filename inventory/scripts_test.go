@@ -41,15 +41,15 @@ func exercise(t *testing.T, g Keeping) {
 	if left != 1 {
 		t.Errorf("got %d entries left, want only that of c", left)
 	}
-	if units, err := g.Release(ctx, sku, first, []string{"z", "b"}); err != nil || units != 2 {
+	if units, err := g.ReleaseHolds(ctx, sku, first, []string{"z", "b"}); err != nil || units != 2 {
 		t.Errorf("released %d units, %v, want 2", units, err)
 	}
-	check.Must(t, g.Confirm(ctx, sku, first, []string{"a"}))
+	check.Must(t, g.ConfirmHolds(ctx, sku, first, []string{"a"}))
 	check.Must(t, g.SetTerms(ctx, sku, first, terms(20, 9)))
-	if got, h, ok, err := g.Held(ctx, "c", "another", sku); err != nil || !ok || got != sku || h.Buyer != "ann" || h.Quantity != 1 || !h.At.Equal(queue[2].At) {
+	if got, h, ok, err := g.FindHold(ctx, "c", "another", sku); err != nil || !ok || got != sku || h.Buyer != "ann" || h.Quantity != 1 || !h.At.Equal(queue[2].At) {
 		t.Errorf("hold of c: got %s %+v, %v, %v", got, h, ok, err)
 	}
-	if tally, err := g.Tally(ctx, sku, []string{"c"}, nil); err != nil || tally.Available != 18 || tally.QueuedUnits() != 1 || !tally.Held["c"] {
+	if tally, err := g.Tally(ctx, sku, []string{"c"}, nil); err != nil || tally.Available != 18 || tally.QueuedUnits() != 1 || !tally.HasHold["c"] {
 		t.Errorf("tally: got %+v, %v", tally, err)
 	}
 	if gone, err := g.DeleteSale(ctx, sku, first); err != nil || gone {

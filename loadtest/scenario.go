@@ -131,7 +131,7 @@ func (s *Scenario) Into(c *Config) {
 	c.Sales, c.Phases = nil, nil
 	for _, sale := range s.Sales {
 		sale.SKU, sale.Name = newSKU(sale.SKU), cmp.Or(sale.Name, sale.SKU)
-		sale.PerBuyerLimit, sale.Weight = cmp.Or(sale.PerBuyerLimit, 1), cmp.Or(sale.Weight, 1)
+		sale.UnitsPerBuyer, sale.Weight = cmp.Or(sale.UnitsPerBuyer, 1), cmp.Or(sale.Weight, 1)
 		c.Sales = append(c.Sales, sale)
 	}
 	for _, p := range s.Phases {

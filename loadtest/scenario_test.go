@@ -98,7 +98,7 @@ func TestScenarioInto(t *testing.T) {
 	if got, want := c.Phases[0], (Phase{Ramp, 20, 30, 2 * time.Second}); got != want {
 		t.Errorf("phase: got %+v, want %+v", got, want)
 	}
-	if sale := c.Sales[0]; !strings.HasPrefix(sale.SKU, "a-") || sale.Name != "a" || sale.PerBuyerLimit != 1 || sale.Weight != 1 {
+	if sale := c.Sales[0]; !strings.HasPrefix(sale.SKU, "a-") || sale.Name != "a" || sale.UnitsPerBuyer != 1 || sale.Weight != 1 {
 		t.Errorf("sale: got %+v, want the defaults of a scenario", sale)
 	}
 	c.MaxQuantity = 2

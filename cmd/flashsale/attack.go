@@ -47,7 +47,7 @@ func attackDefaults() kong.Vars {
 	vars := kong.Vars{}
 	for name, value := range map[string]any{
 		"stock": c.Stock, "buyers": c.Buyers, "rate": c.Rate, "duration": c.Duration, "shape": c.Shape,
-		"timeout": c.Timeout, "seed": c.Seed, "limit": c.PerBuyerLimit, "max_quantity": c.MaxQuantity,
+		"timeout": c.Timeout, "seed": c.Seed, "limit": c.UnitsPerBuyer, "max_quantity": c.MaxQuantity,
 		"replays": c.Replays, "second_orders": c.SecondOrders, "cancels": c.Cancels, "payments": c.Payments,
 		"payment_window": c.PaymentWindow, "crowd_rate": gentle.Rate, "crowd_duration": gentle.Duration,
 	} {
@@ -85,7 +85,7 @@ func (f *attackFlags) config(s streams) (c loadtest.Config, err error) {
 	loadtest.Set(&c.Shape, f.Shape)
 	loadtest.Set(&c.Timeout, f.Timeout)
 	loadtest.Set(&c.Seed, f.Seed)
-	loadtest.Set(&c.PerBuyerLimit, f.Limit)
+	loadtest.Set(&c.UnitsPerBuyer, f.Limit)
 	loadtest.Set(&c.MaxQuantity, f.MaxQuantity)
 	loadtest.Set(&c.Replays, f.Replays)
 	loadtest.Set(&c.SecondOrders, f.SecondOrders)

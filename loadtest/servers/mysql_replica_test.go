@@ -13,7 +13,7 @@ import (
 // replica therefore has all confirmed rows. The test then exchanges the roles twice.
 func TestMySQLReplica(t *testing.T) {
 	t.Parallel()
-	primary, replica := startMySQL(t, MySQLOptions{ExtraArgs: []string{LogReplicated}}), startMySQL(t, MySQLOptions{ExtraArgs: []string{LogReplicated}})
+	primary, replica := startMySQL(t, MySQLConfig{ExtraArgs: []string{LogReplicated}}), startMySQL(t, MySQLConfig{ExtraArgs: []string{LogReplicated}})
 	dsn, err := primary.NewDatabase(t.Context(), "shop")
 	need(t, err)
 	w, err := wire.Open(primary.Addr())

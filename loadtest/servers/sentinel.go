@@ -37,14 +37,14 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 			err = errors.Join(fmt.Errorf("servers: start a Redis with Sentinel: %w", err), s.Close())
 		}
 	}()
-	if s.Master, err = StartRedis(ctx, RedisOptions{ExtraArgs: []string{"--repl-diskless-sync-delay", "0"}}); err != nil {
+	if s.Master, err = StartRedis(ctx, RedisConfig{ExtraArgs: []string{"--repl-diskless-sync-delay", "0"}}); err != nil {
 		return nil, err
 	}
 	s.closers = append(s.closers, s.Master.Close)
 	if err := s.Master.allow(ctx, true); err != nil {
 		return nil, err
 	}
-	if s.Replica, err = StartRedis(ctx, RedisOptions{ExtraArgs: append([]string{"--replicaof", "127.0.0.1", strconv.Itoa(s.Master.port)}, asReplicator...)}); err != nil {
+	if s.Replica, err = StartRedis(ctx, RedisConfig{ExtraArgs: append([]string{"--replicaof", "127.0.0.1", strconv.Itoa(s.Master.port)}, asReplicator...)}); err != nil {
 		return nil, err
 	}
 	s.closers = append(s.closers, s.Replica.Close)

@@ -56,8 +56,8 @@ func (c *closers) Close() error {
 
 // Config configures the real servers. The zero value is ready to use.
 type Config struct {
-	Redis RedisOptions
-	MySQL MySQLOptions
+	Redis RedisConfig
+	MySQL MySQLConfig
 }
 
 // Embedded starts a miniredis on a loopback port and returns the name of a SQLite file

@@ -91,7 +91,7 @@ func checkServes(t *testing.T, s *Stores) {
 func TestNotInstalledNamesPackages(t *testing.T) {
 	nowhere := []string{t.TempDir()}
 	_, err := Real(t.Context(), Config{
-		Redis: RedisOptions{SearchPath: nowhere}, MySQL: MySQLOptions{SearchPath: nowhere},
+		Redis: RedisConfig{SearchPath: nowhere}, MySQL: MySQLConfig{SearchPath: nowhere},
 	})
 	if !errors.Is(err, ErrNotInstalled) {
 		t.Fatalf("got error %v, want ErrNotInstalled", err)
@@ -128,8 +128,8 @@ func TestCancelledStartLeavesNothing(t *testing.T) {
 	cancel()
 	for name, start := range map[string]func() error{
 		"embedded": func() error { _, err := Embedded(ctx); return err },
-		"redis":    func() error { _, err := StartRedis(ctx, RedisOptions{}); return err },
-		"mysql":    func() error { _, err := StartMySQL(ctx, MySQLOptions{}); return err },
+		"redis":    func() error { _, err := StartRedis(ctx, RedisConfig{}); return err },
+		"mysql":    func() error { _, err := StartMySQL(ctx, MySQLConfig{}); return err },
 	} {
 		err := start()
 		if errors.Is(err, ErrNotInstalled) {

@@ -49,7 +49,7 @@ func New(cfg Config) *Controller {
 		keepers: keeper.Config{
 			Store: cfg.Store, Gate: cfg.Gate, Commits: c.Commits, Batch: Batch, Log: cfg.Log, Count: &c.count,
 			ScanPasses: max(1, int64(cfg.Keeper.ReconcileHoldsEvery/(2*cfg.Keeper.ResyncEvery))), // a scan ends half-way to the next one
-			Announce:   c.announce, Tell: c.bus.notify, OnCommit: c.committed,
+			Announce:   c.announce, Notify: c.bus.notify, OnCommit: c.committed,
 		},
 	}
 	c.pool = newPool(cfg.Keeper, cfg.Log, &c.count, c.assigner.wrote)
@@ -91,7 +91,7 @@ func (c *Controller) keep(ctx context.Context) error {
 // handleHint acts on a hint about a SKU. If this node does not keep the SKU and no other node
 // is preferred for it, handleHint starts an assignment.
 func (c *Controller) handleHint(sku string) {
-	if !c.pool.wake(sku, keeper.Release|keeper.Inspect) && !c.assigner.isOthers(sku) {
+	if !c.pool.wake(sku, keeper.ReleaseHolds|keeper.Inspect) && !c.assigner.isOthers(sku) {
 		c.assigner.assignSoon()
 	}
 }
@@ -105,7 +105,7 @@ func (c *Controller) Loop(name string) *Loop { return c.Loops[name] }
 // RequestRelease asks the keeper of sku, on this node or another one, to release orders that
 // were closed or paid.
 func (c *Controller) RequestRelease(ctx context.Context, sku string) {
-	c.request(ctx, sku, keeper.Release)
+	c.request(ctx, sku, keeper.ReleaseHolds)
 }
 
 // RequestInspect asks the keeper of sku to compare the gate with the sale's row.

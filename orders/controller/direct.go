@@ -69,7 +69,7 @@ func (c *Controller) EnterDirect(ctx context.Context) error {
 }
 
 // CommitDirect commits orders in direct mode like Store.Direct, and counts the inserted orders.
-func (c *Controller) CommitDirect(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
+func (c *Controller) CommitDirect(ctx context.Context, sku string, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
 	decisions, err := c.cfg.Store.Direct(ctx, sku, batch)
 	for _, d := range decisions {
 		if d.Action == orders.Insert {

@@ -65,7 +65,7 @@ type failingGate struct {
 	onQueue func()
 }
 
-func (g failingGate) Queue(context.Context, string, string, int64) ([]inventory.Queued, error) {
+func (g failingGate) Queue(context.Context, string, string, int64) ([]inventory.QueuedOrder, error) {
 	g.onQueue()
 	return nil, errors.New("redis is down")
 }
@@ -76,13 +76,13 @@ func (g failingGate) Queue(context.Context, string, string, int64) ([]inventory.
 func TestDrainingPassTakesNoPlace(t *testing.T) {
 	p := testPool()
 	taken := map[keeper.Work]int{}
-	for _, todo := range []keeper.Work{keeper.Drain, keeper.Drain | keeper.Release} {
+	for _, todo := range []keeper.Work{keeper.Drain, keeper.Drain | keeper.ReleaseHolds} {
 		gate := failingGate{onQueue: func() { taken[todo] = len(p.places) }}
 		s := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{Gate: gate, Batch: 1}), lock: &testLock{ctx: t.Context()}, doing: todo, stopped: make(chan struct{})}
 		p.serve(s, t.Context())
 		<-s.stopped
 	}
-	if taken[keeper.Drain] != 0 || taken[keeper.Drain|keeper.Release] != 1 || len(p.places) != 0 {
+	if taken[keeper.Drain] != 0 || taken[keeper.Drain|keeper.ReleaseHolds] != 1 || len(p.places) != 0 {
 		t.Errorf("got places taken during the passes %v and %d afterwards, want none for Drain, 1 for the other, 0 afterwards", taken, len(p.places))
 	}
 }

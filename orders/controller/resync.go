@@ -27,7 +27,7 @@ func (c *Controller) resync(ctx context.Context) error {
 		return errors.Join(gateErr, err)
 	}
 	for _, sku := range ended {
-		c.pool.wake(sku, keeper.Release)
+		c.pool.wake(sku, keeper.ReleaseHolds)
 	}
 	if gateErr != nil {
 		return gateErr
@@ -44,12 +44,12 @@ func (c *Controller) resync(ctx context.Context) error {
 			continue
 		}
 		switch g := summaries[i]; {
-		case g.Queued == 0 && now.After(sale.LastOrder().Add(keeper.FinishAfter)):
-			c.pool.wake(sku, keeper.Forget)
+		case g.QueuedOrders == 0 && now.After(sale.LastOrder().Add(keeper.FinishAfter)):
+			c.pool.wake(sku, keeper.DeleteGate)
 		case !g.Open || g.Stale || g.Epoch != sale.Epoch || sale.Mode != orders.ModeGate || !g.Terms.Equal(sale.Terms()):
 			// This node's copy of the sale may be old, so the keeper reads the row.
 			c.pool.wake(sku, keeper.Inspect)
-		case g.Queued > 0:
+		case g.QueuedOrders > 0:
 			c.pool.wake(sku, keeper.Drain)
 		}
 	}
@@ -95,7 +95,7 @@ func (c *Controller) Stale(ctx context.Context, sku string, epoch int64) {
 func (c *Controller) measureQueues(ctx context.Context, skus []string, summaries []inventory.Summary) error {
 	var busy []string
 	for i, sku := range skus {
-		if summaries[i].Queued > 0 {
+		if summaries[i].QueuedOrders > 0 {
 			busy = append(busy, sku)
 		}
 	}
@@ -113,7 +113,7 @@ func (c *Controller) measureQueues(ctx context.Context, skus []string, summaries
 	}
 	for i, sku := range skus {
 		c.pool.update(sku, func(s *slot) keeper.Work {
-			s.backlog = backlog{orders: summaries[i].Queued, since: since[sku]}
+			s.backlog = backlog{orders: summaries[i].QueuedOrders, since: since[sku]}
 			return 0
 		})
 	}

@@ -4,10 +4,10 @@ import "time"
 
 // Stats describe the SKUs that this node keeps, as of the last resync.
 type Stats struct {
-	Kept    int           // number of SKUs
-	Queued  int64         // number of queued orders of all SKUs
-	Longest int64         // number of orders in the longest queue
-	Oldest  time.Duration // age of the oldest queued order
+	Kept         int           // number of SKUs
+	QueuedOrders int64         // number of queued orders of all SKUs
+	Longest      int64         // number of orders in the longest queue
+	Oldest       time.Duration // age of the oldest queued order
 
 	Drifting int   // number of SKUs whose last comparison found drift
 	Drift    int64 // sum of the units that are missing or exist twice
@@ -18,7 +18,7 @@ func (p *pool) stats() (all Stats) {
 	defer p.mu.Unlock()
 	all.Kept = len(p.slots)
 	for _, s := range p.slots {
-		all.Queued += s.backlog.orders
+		all.QueuedOrders += s.backlog.orders
 		all.Longest = max(all.Longest, s.backlog.orders)
 		if s.backlog.orders > 0 && !s.backlog.since.IsZero() {
 			all.Oldest = max(all.Oldest, time.Since(s.backlog.since))

@@ -68,7 +68,7 @@ type slowQueue struct {
 	queue keeper.Gate
 }
 
-func (g slowQueue) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.Queued, error) {
+func (g slowQueue) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error) {
 	return g.queue.Queue(ctx, sku, after, limit)
 }
 

@@ -23,9 +23,9 @@ type Config struct {
 	// store.Catalog.UntilSwitch). If not, it schedules a pass with Inspect for the time at
 	// which the keeper may.
 	Announce func(ctx context.Context, sku string, epoch int64) (now bool, err error)
-	// Tell receives the decisions on orders, and OnCommit receives each commit. Neither may
+	// Notify receives the decisions on orders, and OnCommit receives each commit. Neither may
 	// block.
-	Tell     func(ctx context.Context, decisions []orders.Decision)
+	Notify   func(ctx context.Context, decisions []orders.Decision)
 	OnCommit func(*Commit)
 }
 
@@ -34,7 +34,7 @@ type Config struct {
 func New(sale *orders.Sale, cfg Config) *Keeper {
 	k := &Keeper{
 		sku: sale.SKU, fence: sale.Fence, store: cfg.Store, gate: cfg.Gate, commits: cfg.Commits,
-		batch: cfg.Batch, scanPasses: cfg.ScanPasses, log: cfg.Log, announce: cfg.Announce, notify: cfg.Tell, committed: cfg.OnCommit, count: cfg.Count,
+		batch: cfg.Batch, scanPasses: cfg.ScanPasses, log: cfg.Log, announce: cfg.Announce, notify: cfg.Notify, committed: cfg.OnCommit, count: cfg.Count,
 	}
 	k.progress()
 	return k

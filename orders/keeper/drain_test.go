@@ -24,7 +24,7 @@ type lateOrderGate struct {
 	reads, acks atomic.Int64
 }
 
-func (g *lateOrderGate) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.Queued, error) {
+func (g *lateOrderGate) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error) {
 	batch, err := g.Gate.Queue(ctx, sku, after, limit)
 	if g.reads.Add(1) == 2 {
 		close(g.secondRead)
@@ -32,7 +32,7 @@ func (g *lateOrderGate) Queue(ctx context.Context, sku, after string, limit int6
 	return batch, err
 }
 
-func (g *lateOrderGate) Ack(ctx context.Context, sku string, orders []inventory.Queued, release []string) (int64, error) {
+func (g *lateOrderGate) Ack(ctx context.Context, sku string, orders []inventory.QueuedOrder, release []string) (int64, error) {
 	if g.acks.Add(1) == 1 && g.arrive != nil {
 		if len(orders) > keeper.FewOrders { // after a large batch, the keeper reads the queue during the removal
 			<-g.secondRead

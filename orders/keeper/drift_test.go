@@ -44,9 +44,9 @@ func TestDriftIsRepairedAtAnyMoment(t *testing.T) {
 					})
 				case "cancel", "pay":
 					check.Must(t, changes[rapid.SampledFrom([]string{"paid", "cancelled"}).Draw(r, "end")](t, b))
-					k.Want |= keeper.Release
+					k.Work |= keeper.ReleaseHolds
 				case "compare":
-					k.Want |= rapid.SampledFrom([]keeper.Work{keeper.Compare, keeper.Compare | keeper.Scan}).Draw(r, "work")
+					k.Work |= rapid.SampledFrom([]keeper.Work{keeper.Compare, keeper.Compare | keeper.Scan}).Draw(r, "work")
 					fallthrough
 				case "keep":
 					if err := k.Step(t.Context()); err != nil {
@@ -61,7 +61,7 @@ func TestDriftIsRepairedAtAnyMoment(t *testing.T) {
 					r.Fatalf("oversold: got %d units in open orders, sold %d, total %d", sold, row.Sold, row.Total)
 				}
 			}
-			k.Want |= keeper.Release
+			k.Work |= keeper.ReleaseHolds
 			for range 2 { // the first repair may reveal another drift
 				compares(t, k)
 			}

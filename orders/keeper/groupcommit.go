@@ -79,5 +79,5 @@ func (g *GroupCommit) call(ctx context.Context, _ string, group []*member) {
 	for i, m := range group {
 		m.Answer = decisions[i]
 	}
-	g.count.Together.Add(1)
+	g.count.SharedCommits.Add(1)
 }

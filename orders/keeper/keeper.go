@@ -18,14 +18,14 @@ type Work uint8
 
 // The kinds of work.
 const (
-	Drain    Work = 1 << iota // commit the orders in the queue
-	Release                   // release the units of closed orders and confirm the holds of paid ones
-	Inspect                   // compare the gate's state and terms with the sale's row
-	Rebuild                   // rebuild the gate, because it differs from the database
-	Forget                    // delete the gate, because the sale is over
-	Compare                   // compare the sums of both stores and check the findings of the last scan
-	Scan                      // start a comparison order by order
-	ScanPage                  // continue the comparison order by order
+	Drain        Work = 1 << iota // commit the orders in the queue
+	ReleaseHolds                  // release the units of closed orders and confirm the holds of paid ones
+	Inspect                       // compare the gate's state and terms with the sale's row
+	RebuildGate                   // rebuild the gate, because it differs from the database
+	DeleteGate                    // delete the gate, because the sale is over
+	Compare                       // compare the sums of both stores and check the findings of the last scan
+	Scan                          // start a comparison order by order
+	ScanPage                      // continue the comparison order by order
 )
 
 // Later is the work that must not slow a sale down. A resync schedules it.
@@ -89,16 +89,16 @@ func (k *Keeper) pass(ctx context.Context) error {
 		k.todo |= Drain
 	}
 	var failed error
-	if k.todo&Release != 0 {
+	if k.todo&ReleaseHolds != 0 {
 		if failed = k.release(ctx); errors.Is(failed, orders.ErrFenced) {
 			return failed
 		}
 	}
-	if k.todo&(Inspect|Rebuild|Forget) != 0 {
+	if k.todo&(Inspect|RebuildGate|DeleteGate) != 0 {
 		if err := k.inspect(ctx); err != nil {
 			return errors.Join(failed, err)
 		}
-		k.todo &^= Inspect | Rebuild | Forget
+		k.todo &^= Inspect | RebuildGate | DeleteGate
 	}
 	if failed != nil {
 		return failed
@@ -116,7 +116,7 @@ func (k *Keeper) release(ctx context.Context) error {
 		k.todo |= Inspect
 	case n < k.batch:
 		k.released = true
-		k.todo &^= Release
+		k.todo &^= ReleaseHolds
 	}
 	if errors.Is(err, inventory.ErrEpoch) || errors.Is(err, inventory.ErrNoGate) {
 		return nil // the rebuild marks these orders released
@@ -180,7 +180,7 @@ func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 // releaseBatch releases one batch of ended orders at the gate, and then marks them released
 // in the database. If the gate refuses, no order is marked.
 func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
-	rows, err := k.store.Unreleased(ctx, k.sku, k.batch)
+	rows, err := k.store.UnreleasedOrders(ctx, k.sku, k.batch)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
@@ -198,7 +198,7 @@ func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
 		}
 	}
 	if len(closed) > 0 {
-		units, err := k.gate.Release(ctx, k.sku, epoch, closed)
+		units, err := k.gate.ReleaseHolds(ctx, k.sku, epoch, closed)
 		if err != nil {
 			return 0, err
 		}
@@ -206,12 +206,12 @@ func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
 		k.count.Released.Add(units)
 	}
 	for holds := range slices.Chunk(paid, k.batch) {
-		if err := k.gate.Confirm(ctx, k.sku, epoch, holds); err != nil {
+		if err := k.gate.ConfirmHolds(ctx, k.sku, epoch, holds); err != nil {
 			return 0, err
 		}
 		k.progress()
 	}
-	return len(rows), k.store.MarkReleased(ctx, k.sku, k.fence, all)
+	return len(rows), k.store.MarkOrdersReleased(ctx, k.sku, k.fence, all)
 }
 
 // progress records that the keeper has made progress.

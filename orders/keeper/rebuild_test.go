@@ -152,10 +152,10 @@ func TestRebuildPageByPage(t *testing.T) {
 			}
 			b.Empty(t)
 			mixedSale(t, b)
-			kit.Put(t, b.Store, kit.Sale("S", 10*store.CensusPage, 9))
+			kit.Put(t, b.Store, kit.Sale("S", 10*store.SnapshotPageSize, 9))
 			k := b.Keeper(t, "S")
 			for from := range 5 {
-				batch := make([]inventory.Queued, store.CensusPage/4)
+				batch := make([]inventory.QueuedOrder, store.SnapshotPageSize/4)
 				for i := range batch {
 					batch[i] = kit.QueuedOrder(uuid.Must(uuid.NewV7()).String(), fmt.Sprintf("crowd-%d-%d", from, i/3), fmt.Sprint("key-", i), 1)
 					batch[i].Epoch = b.Epoch(t)

@@ -60,7 +60,7 @@ func (g *rebuildingGate) BeginRebuild(ctx context.Context, sku string, epoch int
 	return err
 }
 
-func (g *rebuildingGate) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.Queued, error) {
+func (g *rebuildingGate) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error) {
 	batch, err := g.Gate.Queue(ctx, sku, after, limit)
 	if g.shut && len(batch) == 0 {
 		g.onMoment(closed)
@@ -68,7 +68,7 @@ func (g *rebuildingGate) Queue(ctx context.Context, sku, after string, limit int
 	return batch, err
 }
 
-func (g *rebuildingGate) Ack(ctx context.Context, sku string, orders []inventory.Queued, release []string) (int64, error) {
+func (g *rebuildingGate) Ack(ctx context.Context, sku string, orders []inventory.QueuedOrder, release []string) (int64, error) {
 	left, err := g.Gate.Ack(ctx, sku, orders, release)
 	if g.shut && left == 0 {
 		g.onMoment(closed)

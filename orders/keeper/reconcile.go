@@ -107,7 +107,7 @@ func (k *Keeper) check(ctx context.Context) error {
 		return nil
 	}
 	k.drifted = &d
-	k.todo |= Rebuild
+	k.todo |= RebuildGate
 	return nil
 }
 
@@ -123,7 +123,7 @@ func (k *Keeper) reset(stock inventory.View) {
 	}
 	k.released = true
 	k.drifted, k.symptom, k.confirmed, k.orders, k.buyers, k.scan = nil, "", 0, nil, nil, nil
-	k.todo &^= Rebuild | Compare | ScanPage
+	k.todo &^= RebuildGate | Compare | ScanPage
 }
 
 // A drift describes the differences between the gate and the database.
@@ -141,7 +141,7 @@ func (d *drift) symptom() string {
 		return unitsMissing
 	case d.Drift < 0:
 		return unitsTooMany
-	case d.gate.Queued != int64(len(d.gate.Orders)):
+	case d.gate.QueuedOrders != int64(len(d.gate.Orders)):
 		return queueMiscount
 	case len(d.orders)+len(d.buyers) > 0:
 		return ordersDiffer
@@ -156,18 +156,18 @@ func (k *Keeper) measure(ctx context.Context, ids, names []string) (d drift, err
 	if d.gate, err = k.gate.Tally(ctx, k.sku, ids, names); err != nil {
 		return d, err
 	}
-	if !d.gate.Open || d.gate.Long {
+	if !d.gate.Open || d.gate.QueueTooLong {
 		return d, nil
 	}
 	if len(ids) > 0 {
-		rows, err := k.store.Behind(ctx, ids)
+		rows, err := k.store.OrdersByHold(ctx, ids)
 		if err != nil {
 			return d, err
 		}
 		d.orders = wrongOrders(d.gate, rows)
 	}
 	if len(names) > 0 {
-		rows, err := k.store.Counting(ctx, k.sku, names)
+		rows, err := k.store.OrdersAtGate(ctx, k.sku, names)
 		if err != nil {
 			return d, err
 		}
@@ -187,7 +187,7 @@ func (k *Keeper) measure(ctx context.Context, ids, names []string) (d drift, err
 	// Both reads together are exact (see reconciler).
 	d.Balance = Balance{
 		Total: d.gate.Terms.Total, Available: d.gate.Available, Queued: d.gate.QueuedUnits(),
-		Sold: sums.Sold, Restoring: sums.Restoring, At: time.Now(),
+		Sold: sums.Sold, Restoring: sums.Unreleased, At: time.Now(),
 	}
 	d.Drift = d.Total - d.Available - d.Queued - d.Sold - d.Restoring
 	d.compared = true
@@ -203,7 +203,7 @@ func wrongOrders(gate inventory.View, behind map[string]*orders.Order) map[strin
 		queued[q.OrderID] = true
 	}
 	wrong := map[string]bool{}
-	for id, held := range gate.Held {
+	for id, held := range gate.HasHold {
 		row := behind[id]
 		switch {
 		case !held && row != nil && row.Status == orders.PendingPayment:

@@ -44,10 +44,10 @@ func (g tallyGate) Tally(ctx context.Context, sku string, ids, buyers []string) 
 func compares(t testing.TB, k *bare.Keeper) {
 	t.Helper()
 	for i := range keeper.Confirmations + 2 {
-		k.Want |= keeper.Compare | keeper.Scan
+		k.Work |= keeper.Compare | keeper.Scan
 		if _, _, wrong := k.Symptom(); i == 1 && wrong == 0 {
 			k.BeginScan() // one page per pass, as with many buyers
-			k.Want |= keeper.ScanPage
+			k.Work |= keeper.ScanPage
 		}
 		check.Must(t, k.Run(t.Context()))
 	}
@@ -143,17 +143,17 @@ func TestDriftIsRepaired(t *testing.T) {
 					t.Fatal("the drift found nothing that it could change")
 				}
 				k := b.Keeper(t, "S")
-				k.Want |= keeper.Scan
+				k.Work |= keeper.Scan
 				if paged {
 					k.BeginScan()
-					k.Want |= keeper.ScanPage
+					k.Work |= keeper.ScanPage
 				}
 				check.Must(t, k.Run(t.Context()))
 				for n := 1; n <= keeper.Confirmations; n++ {
 					if k.Counters().Repaired.Load() > 0 {
 						t.Fatalf("got a repair after %d comparisons, want %d", n-1, keeper.Confirmations)
 					}
-					k.Want |= keeper.Compare
+					k.Work |= keeper.Compare
 					check.Must(t, k.Run(t.Context()))
 				}
 				if n := k.Counters().Repaired.Load(); n != 1 {
@@ -197,7 +197,7 @@ func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 			if step == "mark" {
 				check.Must(t, pass())
 				expire()
-				k.Want |= keeper.Release
+				k.Work |= keeper.ReleaseHolds
 			}
 			if err := pass(); !errors.Is(err, kit.ErrFault) || !failed.Load() {
 				t.Fatalf("got error %v, want that of the fault", err)
@@ -211,7 +211,7 @@ func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 				}
 			}
 			k.SetBatch(3)
-			k.Want |= keeper.Compare
+			k.Work |= keeper.Compare
 			check.Must(t, pass())
 			if row := b.Rows(t)[late]; row.RestoredAt != nil {
 				t.Fatal("the order is marked released, so this test proves nothing")
@@ -235,7 +235,7 @@ func TestFencedKeeperSeesNoDrift(t *testing.T) {
 			next = b.Keeper(t, "S") // it commits the queued order
 			next.Finish(t)
 		}}, "S")
-		k.Want |= keeper.Compare
+		k.Work |= keeper.Compare
 		check.Is(t, k.Run(t.Context()), orders.ErrFenced)
 		if symptom, times, _ := k.Symptom(); times > 0 || k.Counters().Compared.Load() > 0 {
 			t.Errorf("got symptom %q %d times, want no comparison", symptom, times)
@@ -259,7 +259,7 @@ func TestOneComparisonIsNotEnough(t *testing.T) {
 				k.SetSymptom(keeper.UnitsTooMany, keeper.Confirmations-1)
 			}
 			for range keeper.Confirmations + 1 {
-				k.Want |= keeper.Compare
+				k.Work |= keeper.Compare
 				check.Must(t, k.Run(t.Context()))
 			}
 			if repaired := k.Counters().Repaired.Load() > 0; repaired != hasty {
@@ -277,10 +277,10 @@ func TestComparisonNeedsTheQueue(t *testing.T) {
 		k := bare.KeeperOf(t, b.Store, tallyGate{
 			Gate:   b.Gate,
 			before: func() { n++; b.Reserve(t, fmt.Sprint("buyer-", n), "", 1) },
-			alter:  func(t *inventory.View) { t.Orders, t.Queued = nil, 0 },
+			alter:  func(t *inventory.View) { t.Orders, t.QueuedOrders = nil, 0 },
 		}, "S")
 		for range keeper.Confirmations {
-			k.Want |= keeper.Compare
+			k.Work |= keeper.Compare
 			check.Must(t, k.Run(t.Context()))
 		}
 		if k.Counters().Repaired.Load() == 0 {

@@ -117,11 +117,11 @@ func (w *sweepers) keep(t *testing.T, st *store.Store, gate keeper.Gate) (done b
 	if err != nil || left == 0 {
 		return true, err
 	}
-	k, err := bare.One(t, st, gate, max(2, w.orders/20), "S")
+	k, err := bare.TakeOver(t, st, gate, max(2, w.orders/20), "S")
 	if err != nil {
 		return false, err
 	}
-	return false, (&bare.Keeper{Keeper: k, Want: keeper.Release}).Run(t.Context())
+	return false, (&bare.Keeper{Keeper: k, Work: keeper.ReleaseHolds}).Run(t.Context())
 }
 
 // A unitGate counts the units that the real gate releases. A node that dies of a lost answer has
@@ -131,8 +131,8 @@ type unitGate struct {
 	units *atomic.Int64
 }
 
-func (g unitGate) Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
-	n, err := g.Gate.Release(ctx, sku, epoch, ids)
+func (g unitGate) ReleaseHolds(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
+	n, err := g.Gate.ReleaseHolds(ctx, sku, epoch, ids)
 	g.units.Add(n)
 	return n, err
 }
@@ -201,8 +201,8 @@ type blindGate struct {
 	w *sweepers
 }
 
-func (g blindGate) Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
-	n, err := g.Gate.Release(ctx, sku, epoch, ids)
+func (g blindGate) ReleaseHolds(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
+	n, err := g.Gate.ReleaseHolds(ctx, sku, epoch, ids)
 	var due int64
 	for id, o := range kit.RowsOf(g.w.t, g.w.Store.DB) {
 		if slices.Contains(ids, id) {
@@ -222,13 +222,13 @@ type markingGate struct {
 	store *store.Store
 }
 
-func (g markingGate) Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
+func (g markingGate) ReleaseHolds(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
 	sale, err := g.store.Sale(ctx, sku)
 	if err != nil {
 		return 0, err
 	}
-	if err := g.store.MarkReleased(ctx, sku, sale.Fence, ids); err != nil {
+	if err := g.store.MarkOrdersReleased(ctx, sku, sale.Fence, ids); err != nil {
 		return 0, err
 	}
-	return g.Gate.Release(ctx, sku, epoch, ids)
+	return g.Gate.ReleaseHolds(ctx, sku, epoch, ids)
 }

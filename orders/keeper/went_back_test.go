@@ -37,7 +37,7 @@ func TestDatabaseWentBack(t *testing.T) {
 				cancelled := b.Reserve(t, "bob", "k", 3)
 				earlier.Finish(t)
 				check.Must(t, check.Err(b.Store.Cancel(t.Context(), "bob", cancelled)))
-				earlier.Want |= keeper.Release
+				earlier.Work |= keeper.ReleaseHolds
 				earlier.Finish(t)
 				queued, epoch := b.Reserve(t, "eve", "k", 1), b.Epoch(t)
 				for statement := range strings.SplitSeq(back, "; ") {

@@ -182,7 +182,7 @@ proctype Operator() {
      :: else
      fi
   :: atomic { changes > 0 && mTotal > mSold && !IS(TERMS_BY_NODE) -> changes--; mTotal-- } /* a cut */
-  :: atomic { asks > 0 -> asks--; mEpoch++ }                         /* Store.AskRebuild */
+  :: atomic { asks > 0 -> asks--; mEpoch++ }                         /* Store.RequestRebuild */
   :: break
   od;
   alive--
@@ -378,7 +378,7 @@ pass: /* Keeper.pass; steps may be skipped, because a pass does only the work th
      OR_NOT
      fi;
      if
-     :: atomic { KEEPS -> mRestored = mRestored | x | (xPaid & 7); marked = 1; x = 0; xPaid = 0; e = 0 } /* Store.MarkReleased */
+     :: atomic { KEEPS -> mRestored = mRestored | x | (xPaid & 7); marked = 1; x = 0; xPaid = 0; e = 0 } /* Store.MarkOrdersReleased */
      :: atomic { !KEEPS -> goto start }
      OR_NOT
      fi
@@ -421,7 +421,7 @@ reconcile: /* Keeper.check, with all orders and buyers */
     :: mEpoch != e && !IS(NO_EPOCH) -> goto pass
     :: else
     fi;
-    /* Store.Sums, Behind and Counting; drift.symptom */
+    /* Store.Sums, OrdersByHold and OrdersAtGate; drift.symptom */
     off = (cAvailable != mSold + UNITS(RESTORING)
       || !IS(SUMS_ONLY) && ((cHolds & ~cQueue & ~(mRow & ~mRestored | (mLate & ~mRestored) << 4)) != 0
         || (PENDING & ~cHolds) != 0

@@ -87,7 +87,7 @@ func (s *Service) queuedOrder(ctx context.Context, buyer, id, sku string) (*orde
 	if len(skus) == 0 {
 		return nil, orders.ErrNotFound
 	}
-	sku, hold, ok, err := s.gate.Held(ctx, id, skus...)
+	sku, hold, ok, err := s.gate.FindHold(ctx, id, skus...)
 	if err != nil {
 		return nil, errors.Join(orders.ErrUnavailable, errGateAway, err)
 	}

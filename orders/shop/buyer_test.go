@@ -26,10 +26,10 @@ func (p failingPool) QueryContext(ctx context.Context, query string, args ...any
 	return p.DB.QueryContext(ctx, query, args...)
 }
 
-// failingHeld is a Gate that cannot be asked for a hold.
-type failingHeld struct{ Gate }
+// failingFindHold is a Gate that cannot be asked for a hold.
+type failingFindHold struct{ Gate }
 
-func (failingHeld) Held(context.Context, string, ...string) (string, inventory.Hold, bool, error) {
+func (failingFindHold) FindHold(context.Context, string, ...string) (string, inventory.Hold, bool, error) {
 	return "", inventory.Hold{}, false, kit.ErrFault
 }
 
@@ -49,7 +49,7 @@ func TestOrderByKeyOnlyIfTheIDIsUnknown(t *testing.T) {
 		} else {
 			check.Is(t, err, kit.ErrFault)
 		}
-		cfg.Store, cfg.Gate = b.Store, failingHeld{b.Gate}
+		cfg.Store, cfg.Gate = b.Store, failingFindHold{b.Gate}
 		if o, err := New(cfg).Order(ctx, "ann", uuid.NewString(), "S", "l"); err != nil || o.ID != second {
 			t.Errorf("order with key l, while the gate cannot be asked: %+v, %v, want %s", o, err, second)
 		}

@@ -280,7 +280,7 @@ func TestEnteringFencesTheKeeper(t *testing.T) {
 // directly places an order in direct mode, and ends the test if the order is refused.
 func directly(t testing.TB, b *bare.Bare, buyer, key string, quantity int64) *orders.Order {
 	t.Helper()
-	d, err := b.Store.Direct(t.Context(), "S", []inventory.Queued{asked(buyer, key, quantity)})
+	d, err := b.Store.Direct(t.Context(), "S", []inventory.QueuedOrder{asked(buyer, key, quantity)})
 	if err != nil || d[0].Refused != "" {
 		t.Fatalf("direct order of %s: %+v, %v", buyer, d, err)
 	}
@@ -288,8 +288,8 @@ func directly(t testing.TB, b *bare.Bare, buyer, key string, quantity int64) *or
 }
 
 // asked returns a new order of S for the queue or for a shared commit.
-func asked(buyer, key string, quantity int64) inventory.Queued {
-	return inventory.Queued{
+func asked(buyer, key string, quantity int64) inventory.QueuedOrder {
+	return inventory.QueuedOrder{
 		OrderID: uuid.Must(uuid.NewV7()).String(), Buyer: buyer, Quantity: quantity, Key: key, Fingerprint: orders.Fingerprint("S", quantity),
 	}
 }

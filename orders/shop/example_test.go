@@ -49,7 +49,7 @@ func Example() {
 	go func() { stopped <- sh.Run(ctx) }()
 
 	sale := orders.Sale{
-		SKU: "sneaker", Name: "Sneaker", Price: 12900, Currency: "EUR", Total: 2, PerBuyerLimit: 1,
+		SKU: "sneaker", Name: "Sneaker", Price: 12900, Currency: "EUR", Total: 2, UnitsPerBuyer: 1,
 		OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(time.Hour), PaymentWindowS: 900,
 	}
 	for {

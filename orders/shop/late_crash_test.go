@@ -67,7 +67,7 @@ func wrongWithLate(t testing.TB, b *bare.Bare, refs map[string]bool) (wrong []st
 	sale, err := b.Store.Sale(t.Context(), "S")
 	check.Must(t, err)
 	for buyer, n := range units {
-		if n > sale.PerBuyerLimit {
+		if n > sale.UnitsPerBuyer {
 			wrong = append(wrong, fmt.Sprintf("%s has %d units", buyer, n))
 		}
 		if count, err := b.Rdb.HGet(t.Context(), "sale:{S}:buyers", buyer).Int64(); err != nil || count != n {
@@ -139,7 +139,7 @@ func eachCrash(t *testing.T, ways map[string]strike, queued func(*testing.T, *se
 						b, refs, list := queued(t, s)
 						defer b.Empty(t)
 						if i >= 5 {
-							check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
+							check.Must(t, check.Err(b.Store.RequestRebuild(t.Context(), "S")))
 						}
 						faults, struck := strike(at)
 						first := b.Failing(t, faults)
@@ -184,7 +184,7 @@ func drained(t *testing.T, b *bare.Bare, releaseAll bool) *bare.Keeper {
 	decisions, err := b.Store.Commit(t.Context(), "S", k.Fence(), queue)
 	check.Must(t, err)
 	for _, d := range decisions {
-		if releaseAll || d.Hold == orders.Release {
+		if releaseAll || d.Hold == orders.ReleaseHold {
 			release = append(release, d.Queued.OrderID)
 		}
 	}

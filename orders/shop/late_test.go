@@ -161,7 +161,7 @@ func TestPaymentOfAClosedOrderIsRefunded(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := build(t, s, nil) // neither a gate nor a keeper is needed
 		store, ids := p.store, []string(nil)
-		_, ids = bare.Stocked(t, s.SQL, 2)
+		_, ids = bare.StoreWithOrders(t, s.SQL, 2)
 		ctx := t.Context()
 		cancels(t, store, "buyer-0", ids[0], nil)
 		kit.Exec(t, store.DB, "UPDATE orders SET status = ?, reason = 'sold_out' WHERE id = ?", orders.Rejected, ids[1])
@@ -211,7 +211,7 @@ func TestLatePaymentWithoutAnswer(t *testing.T) {
 			t.Errorf("refund claims: %q, want %q", got, want)
 		}
 		kit.None(t, wrongWithLate(t, b, map[string]bool{"1-early": true, "2-queued": true, "3-no-gate": true}))
-		b.Stands(t, 0, 5)
+		b.CheckAudit(t, 0, 5)
 	})
 }
 

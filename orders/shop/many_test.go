@@ -71,7 +71,7 @@ type hungGate struct {
 	calls atomic.Int64 // calls that wait for an answer
 }
 
-func (g *hungGate) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.Queued, error) {
+func (g *hungGate) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error) {
 	g.calls.Add(1)
 	defer g.calls.Add(-1)
 	select {

@@ -32,8 +32,8 @@ func (m *modelSale) payLate(o *orders.Order, ref string, patient bool) {
 	reason := late.holdAgain(ctx, row)
 	if hold := late.hold; hold != nil {
 		late.stop()
-		if !slices.ContainsFunc(m.queued, func(q inventory.Queued) bool { return q.OrderID == hold.id }) {
-			m.queued = append(m.queued, inventory.Queued{OrderID: hold.id, Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID})
+		if !slices.ContainsFunc(m.queued, func(q inventory.QueuedOrder) bool { return q.OrderID == hold.id }) {
+			m.queued = append(m.queued, inventory.QueuedOrder{OrderID: hold.id, Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID})
 		}
 	}
 	if reason == "" && !patient {
@@ -78,7 +78,7 @@ func (m *modelSale) order(p Placement) {
 		m.t.Fatalf("%+v: the answer is %+v, but no keeper has run", p, answer.Order)
 	}
 	if err == nil && answer.Order.Status == orders.Reserved && !answer.Replayed {
-		m.queued = append(m.queued, inventory.Queued{
+		m.queued = append(m.queued, inventory.QueuedOrder{
 			OrderID: answer.Order.ID, Buyer: p.Buyer, Quantity: p.Quantity, Key: p.Key, Fingerprint: orders.Fingerprint(p.SKU, p.Quantity),
 		})
 	}
@@ -151,7 +151,7 @@ func (m *modelSale) keep(faults kit.Plan) {
 
 // stale runs an earlier keeper again, which does not know that it may have been replaced.
 func (m *modelSale) stale(k *bare.Keeper, newest bool) {
-	k.Want |= keeper.Release | keeper.Inspect
+	k.Work |= keeper.ReleaseHolds | keeper.Inspect
 	err := k.Run(context.WithoutCancel(m.outer.Context()))
 	fenced := errors.Is(err, orders.ErrFenced)
 	if err != nil && !fenced || newest && fenced {

@@ -29,8 +29,8 @@ type modelSale struct {
 	shop  *Service
 	put   orders.Sale
 
-	queued  []inventory.Queued // accepted by the gate and not yet found in the database, in order
-	rows    []orders.Order     // rows that the database must have
+	queued  []inventory.QueuedOrder // accepted by the gate and not yet found in the database, in order
+	rows    []orders.Order          // rows that the database must have
 	refunds map[orders.LatePayment]orders.Reason
 	keepers []*bare.Keeper // all keepers of the run, the newest last
 	isOpen  bool           // the gate is open, so ErrRebuilding means that units are cooling down
@@ -48,7 +48,7 @@ func (m *modelSale) agree(when string) {
 	for _, r := range list {
 		refunds[orders.LatePayment{Order: r.OrderID, Ref: r.PaymentRef}] = r.Reason
 	}
-	m.queued = slices.DeleteFunc(m.queued, func(q inventory.Queued) bool {
+	m.queued = slices.DeleteFunc(m.queued, func(q inventory.QueuedOrder) bool {
 		if p, late := orders.LateOf(q); late {
 			return m.agreeLate(when, q, p, real[p.Order], refunds[p])
 		}
@@ -56,7 +56,7 @@ func (m *modelSale) agree(when string) {
 		if !ok {
 			return false
 		}
-		decision := kit.Decision(&m.put, m.rows, q)
+		decision := kit.ModelDecision(&m.put, m.rows, q)
 		want := map[string]orders.Status{"sold": orders.PendingPayment, "rejected sold_out": orders.Rejected, "rejected buyer_limit": orders.Rejected}[decision]
 		if row.Status != want || row.Status == orders.Rejected && "rejected "+string(row.Reason) != decision {
 			m.t.Fatalf("%s: %+v became %s %s, the model wants %s", when, q, row.Status, row.Reason, decision)
@@ -84,14 +84,14 @@ func (m *modelSale) agree(when string) {
 // agreeLate compares the outcome of a late payment with the model. It returns true once the
 // payment has paid its order or has a refund claim. A payment that was superseded by another
 // one has no outcome of its own.
-func (m *modelSale) agreeLate(when string, q inventory.Queued, p orders.LatePayment, row orders.Order, refund orders.Reason) bool {
+func (m *modelSale) agreeLate(when string, q inventory.QueuedOrder, p orders.LatePayment, row orders.Order, refund orders.Reason) bool {
 	o := m.row(p.Order)
 	paid := row.HoldID != nil && *row.HoldID == q.OrderID && o.Status != orders.Paid
 	if _, known := m.refunds[p]; !paid && (known || refund == "") {
 		return false
 	}
 	want := ""
-	if units := m.units(o.Buyer); units+o.Quantity > m.put.PerBuyerLimit {
+	if units := m.units(o.Buyer); units+o.Quantity > m.put.UnitsPerBuyer {
 		want = "buyer_limit"
 	} else if m.sold()+o.Quantity > m.put.Total {
 		want = "sold_out"
@@ -147,8 +147,8 @@ func (m *modelSale) end() {
 		if o.Status.CountsAsSold() {
 			units[o.Buyer] += o.Quantity
 		}
-		if units[o.Buyer] > m.put.PerBuyerLimit {
-			m.t.Fatalf("%s has %d units, want at most %d", o.Buyer, units[o.Buyer], m.put.PerBuyerLimit)
+		if units[o.Buyer] > m.put.UnitsPerBuyer {
+			m.t.Fatalf("%s has %d units, want at most %d", o.Buyer, units[o.Buyer], m.put.UnitsPerBuyer)
 		}
 	}
 	if view, err := m.Gate.Inspect(m.outer.Context(), "S"); err != nil || view.Holds != pending {
@@ -229,7 +229,7 @@ func TestRandomStepsAgainstModel(t *testing.T) {
 					m.put = changed
 				}
 			case "rebuild":
-				check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
+				check.Must(t, check.Err(b.Store.RequestRebuild(t.Context(), "S")))
 			case "flush":
 				check.Must(t, b.Rdb.FlushAll(t.Context()).Err())
 				m.agree("before Redis loses its data")

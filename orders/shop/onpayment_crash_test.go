@@ -20,7 +20,7 @@ import (
 // orderOnPayment inserts an order that awaits payment, and returns its id.
 func orderOnPayment(t testing.TB, b *bare.Bare, buyer, key string, quantity int64) string {
 	t.Helper()
-	d, err := b.Store.CommitOnPayment(t.Context(), "S", []inventory.Queued{asked(buyer, key, quantity)})
+	d, err := b.Store.CommitOnPayment(t.Context(), "S", []inventory.QueuedOrder{asked(buyer, key, quantity)})
 	if err != nil || d[0].Refused != "" {
 		t.Fatalf("order of %s: %+v, %v", buyer, d, err)
 	}
@@ -184,7 +184,7 @@ func TestOnPaymentDirect(t *testing.T) {
 		}
 		kit.Put(t, b.Store, onPayment("S", 9, 2))
 		b.Keeper(t, "S").Finish(t) // opens a gate, which a node may not have noticed yet
-		d, err := b.Store.Direct(ctx, "S", []inventory.Queued{{OrderID: uuid.NewString(), Buyer: "eve", Quantity: 1, Key: "eve", Pays: eve}})
+		d, err := b.Store.Direct(ctx, "S", []inventory.QueuedOrder{{OrderID: uuid.NewString(), Buyer: "eve", Quantity: 1, Key: "eve", Pays: eve}})
 		if !errors.Is(err, orders.ErrNotDirect) {
 			t.Errorf("direct payment while the gate is open: %+v, %v, want %v", d, err, orders.ErrNotDirect)
 		}

@@ -155,7 +155,7 @@ func TestStopWaitsForTransactions(t *testing.T) {
 // paused.
 func ownMySQL(t *testing.T) (*servers.Stores, *servers.MySQL) {
 	toRedis := servertest.OpenRedis(t, servers.KindReal)
-	mysql := servertest.OpenMySQL(t, servers.MySQLOptions{})
+	mysql := servertest.OpenMySQL(t, servers.MySQLConfig{})
 	t.Cleanup(func() { _ = mysql.Resume() })
 	dsn, err := mysql.NewDatabase(t.Context(), "flashsale")
 	check.Must(t, err)

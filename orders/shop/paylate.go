@@ -179,7 +179,7 @@ func (p *latePayment) holdAgain(ctx context.Context, o *orders.Order) orders.Rea
 // order's payment is refused. Otherwise it returns "", and Store.Payment returns the outcome,
 // if there is one.
 func (s *Service) payDirect(ctx context.Context, o *orders.Order, ref string) orders.Reason {
-	d, err := s.direct.place(ctx, o.SKU, inventory.Queued{
+	d, err := s.direct.place(ctx, o.SKU, inventory.QueuedOrder{
 		OrderID: orders.NewHoldID(o.ID), Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID,
 	})
 	if err != nil || o.Status != orders.AwaitingPayment { // the refusal of an expired order's payment is a refund claim

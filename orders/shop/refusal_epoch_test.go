@@ -35,11 +35,11 @@ func TestGateOrderOfASaleOnPayment(t *testing.T) {
 	if n := len(b.Rows(t)); n != 0 {
 		t.Errorf("%d orders hold units, want none", n)
 	}
-	b.Stands(t, 0, 2)
+	b.CheckAudit(t, 0, 2)
 	restore()
 	put.ReserveOn = orders.OnOrder // the epoch stays the same
 	kit.Put(t, b.Store, put)
-	k.Want |= keeper.Drain
+	k.Work |= keeper.Drain
 	check.Must(t, k.Step(t.Context()))
 	if n := len(b.Rows(t)); n != 0 {
 		t.Errorf("%d orders hold units after the change back, want none", n)
@@ -72,7 +72,7 @@ func dump(t *testing.T, b *bare.Bare) (restore func()) {
 // returns to the old state, with the old queue. The order must not become durable.
 func TestOldQueueIsNotCommitted(t *testing.T) {
 	t.Parallel()
-	queued := func(buyer string) []inventory.Queued { return []inventory.Queued{asked(buyer, "k", 1)} }
+	queued := func(buyer string) []inventory.QueuedOrder { return []inventory.QueuedOrder{asked(buyer, "k", 1)} }
 	durable := func(t *testing.T, b *bare.Bare, buyer string) bool {
 		o, err := b.Store.OrderByKey(t.Context(), "S", buyer, "k")
 		return err == nil && o.Status != orders.Rejected
@@ -115,7 +115,7 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 		b.Reserve(t, "ann", "k", 1)
 		failBack := dump(t, b)
 		promoted()
-		check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
+		check.Must(t, check.Err(b.Store.RequestRebuild(t.Context(), "S")))
 		k := b.Keeper(t, "S")
 		k.Finish(t)
 		b.Reserve(t, "bob", "k", 1)
@@ -127,7 +127,7 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 		check.Must(t, check.Err(b.Store.Cancel(t.Context(), "bob", bob.ID)))
 		k.Finish(t)
 		failBack()
-		k.Want |= keeper.Drain
+		k.Work |= keeper.Drain
 		k.Finish(t)
 		if durable(t, b, "ann") {
 			t.Error("ann's key was refused, but it has a durable order")
@@ -145,7 +145,7 @@ func TestNoOrderWithoutUnitsBeforeTheSwitch(t *testing.T) {
 		put.ReserveOn = orders.OnPayment
 		kit.Put(t, b.Store, put)
 		order := func() error {
-			return check.Err(b.Store.CommitOnPayment(t.Context(), "S", []inventory.Queued{asked("ann", "k", 1)}))
+			return check.Err(b.Store.CommitOnPayment(t.Context(), "S", []inventory.QueuedOrder{asked("ann", "k", 1)}))
 		}
 		check.Is(t, order(), orders.ErrTakesUnits)
 		if sale, err := b.Store.Sale(t.Context(), "S"); err != nil || sale.Mode != orders.ModeChanging || sale.TakesOnPayment() {

@@ -118,7 +118,7 @@ func TestPartitionedNodeRefusesNoReplay(t *testing.T) {
 			mysqlC.Cut()
 			if promoted {
 				check.Must(t, kit.OpenRedis(t, two.URL).SlaveOf(t.Context(), "no", "one").Err())
-				redisA.Lead(two.Real.Addr())
+				redisA.Redirect(two.Real.Addr())
 			} else {
 				redisA.Cut()
 				untilMode(t, orders.ModeDirect, a)
@@ -170,7 +170,7 @@ func TestTwoRedisMasters(t *testing.T) {
 	}
 	last := places(t, a, Placement{Buyer: "buyer-0", SKU: "S", Quantity: 1, Key: "k"}, nil)
 	check.Must(t, promoted.SlaveOf(t.Context(), "no", "one").Err())
-	redisB.Lead(two.Real.Addr())
+	redisB.Redirect(two.Real.Addr())
 	fenced := func() int64 {
 		return a.Controller().Counters().Fenced.Load() + b.Controller().Counters().Fenced.Load()
 	}
@@ -199,7 +199,7 @@ func TestTwoRedisMasters(t *testing.T) {
 // must not send a final refusal, because the new primary may have the order or the payment.
 func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 	t.Parallel()
-	my := servertest.OpenMySQL(t, servers.MySQLOptions{})
+	my := servertest.OpenMySQL(t, servers.MySQLConfig{})
 	dsn, err := my.NewDatabase(t.Context(), "flashsale")
 	check.Must(t, err)
 	redis := servertest.OpenRedis(t, servers.KindReal)

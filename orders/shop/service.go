@@ -35,7 +35,7 @@ type Gate interface {
 	controller.Gate
 	KnownSoldOut(sku, buyer string) (epoch int64, soldOut bool)
 	Reserve(ctx context.Context, r inventory.Request) (inventory.Reservation, error)
-	Held(ctx context.Context, orderID string, skus ...string) (sku string, h inventory.Hold, ok bool, err error)
+	FindHold(ctx context.Context, orderID string, skus ...string) (sku string, h inventory.Hold, ok bool, err error)
 	Inspect(ctx context.Context, sku string) (inventory.View, error)
 }
 

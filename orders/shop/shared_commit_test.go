@@ -29,7 +29,7 @@ func TestSharedCommitIsBounded(t *testing.T) {
 				kit.Exec(t, store.DB, "UPDATE sales SET mode = 'direct'")
 				var full atomic.Int64
 				answer := make(chan struct{}) // closed when the database answers
-				c := newSharedCommit(store.Timeout, limit, limit, 1, func(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
+				c := newSharedCommit(store.Timeout, limit, limit, 1, func(ctx context.Context, sku string, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
 					<-answer
 					return store.Direct(ctx, sku, batch)
 				})

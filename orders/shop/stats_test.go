@@ -39,7 +39,7 @@ func (s *switched) turn(on bool) {
 
 var errStuck = errors.New("stuck")
 
-func (g *stuckGate) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.Queued, error) {
+func (g *stuckGate) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error) {
 	g.queue.mu.RLock()
 	defer g.queue.mu.RUnlock()
 	if g.queue.on {
@@ -77,7 +77,7 @@ func TestStats(t *testing.T) {
 	for _, sku := range []string{"S", "T"} {
 		p.put(t, kit.Sale(sku, 100, 100))
 	}
-	if s := p.Controller().Stats(); s.Kept != 2 || s.Queued+s.Longest+int64(s.Oldest)+int64(s.Drifting)+s.Drift != 0 || len(p.catalog.All()) != 2 {
+	if s := p.Controller().Stats(); s.Kept != 2 || s.QueuedOrders+s.Longest+int64(s.Oldest)+int64(s.Drifting)+s.Drift != 0 || len(p.catalog.All()) != 2 {
 		t.Fatalf("%d sales, stats %+v, want 2 sales and an empty queue", len(p.catalog.All()), s)
 	}
 
@@ -88,7 +88,7 @@ func TestStats(t *testing.T) {
 	}
 	check.Eventually(t, "three orders are queued", func() bool {
 		s := p.Controller().Stats()
-		return s.Queued == 3 && s.Longest == 2 && s.Oldest > 0
+		return s.QueuedOrders == 3 && s.Longest == 2 && s.Oldest > 0
 	})
 	age := p.Controller().Stats().Oldest
 	check.Eventually(t, "the oldest order grows older", func() bool { return p.Controller().Stats().Oldest > age })
@@ -112,7 +112,7 @@ func TestStats(t *testing.T) {
 
 	_ = p.store.Close()
 	p.queue(t, "S", "ann")
-	check.Eventually(t, "an order is queued while the database is away", func() bool { return p.Controller().Stats().Queued == 1 })
+	check.Eventually(t, "an order is queued while the database is away", func() bool { return p.Controller().Stats().QueuedOrders == 1 })
 }
 
 // A payment that takes units has a trace, like an order.

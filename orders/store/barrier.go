@@ -63,7 +63,7 @@ func (s *Store) Wait(ctx context.Context) error {
 func (s *Store) confirm(ctx context.Context, batches ...[]orders.Decision) error {
 	for _, decisions := range batches {
 		for _, d := range decisions {
-			if d.Action != orders.Find || d.Hold == orders.Reconfirm {
+			if d.Action != orders.NoChange || d.Hold == orders.ReconfirmHold {
 				return nil
 			}
 		}

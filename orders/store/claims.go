@@ -110,7 +110,7 @@ func writeLate(tx *gorm.DB, decisions []orders.Decision, now time.Time) error {
 	for _, d := range decisions {
 		var err error
 		switch {
-		case d.Hold == orders.Reconfirm:
+		case d.Hold == orders.ReconfirmHold:
 			reconfirm = append(reconfirm, d.Order.ID)
 		case d.Action == orders.PayLate:
 			err = payLate(tx, d, now)

@@ -24,7 +24,7 @@ func stocked(t testing.TB, sql string, n int) (*Store, []string) {
 	t.Helper()
 	store := openStore(t, sql)
 	check.Must(t, check.Err(store.PutSale(t.Context(), kit.Sale("S", int64(n)+5, 1))))
-	return store, kit.Stock(t, store.DB, n)
+	return store, kit.InsertPendingOrders(t, store.DB, n)
 }
 
 // If the same orders are paid, cancelled and expired at the same time, one of the three succeeds

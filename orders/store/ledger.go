@@ -159,7 +159,7 @@ func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool,
 
 // readLate reads all columns of the orders that late payments of the batch are for, and their
 // refund claims.
-func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.Queued) error {
+func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.QueuedOrder) error {
 	var ids []string
 	for _, q := range batch {
 		if p, late := orders.LateOf(q); late {

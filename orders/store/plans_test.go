@@ -21,11 +21,11 @@ func TestReadsDoNotGrowWithTheOrders(t *testing.T) {
 	ctx := t.Context()
 	for name, ask := range map[string]func() error{
 		"sums":       func() error { _, err := store.Sums(ctx, "S"); return err },
-		"ended":      func() error { _, err := store.Unreleased(ctx, "S", 500); return err },
+		"ended":      func() error { _, err := store.UnreleasedOrders(ctx, "S", 500); return err },
 		"ended SKUs": func() error { _, err := store.EndedSKUs(ctx); return err },
 		"expire":     func() error { _, err := store.Expire(ctx); return err },
-		"a batch":    func() error { _, err := store.Counting(ctx, "S", buyersOf(0, 100)); return err },
-		"a few":      func() error { _, err := store.Counting(ctx, "S", buyersOf(0, 3)); return err },
+		"a batch":    func() error { _, err := store.OrdersAtGate(ctx, "S", buyersOf(0, 100)); return err },
+		"a few":      func() error { _, err := store.OrdersAtGate(ctx, "S", buyersOf(0, 3)); return err },
 	} {
 		before := rowsRead()
 		check.Must(t, ask())

@@ -95,7 +95,7 @@ func TestETag(t *testing.T) {
 			{"one more change", put, true},
 			{"a payment", func() error { return check.Err(store.Pay(ctx, "buyer-0", ids[0], "r")) }, false},
 			{"a new keeper", func() error { return check.Err(store.TakeOver(ctx, "S")) }, false},
-			{"a rebuild", func() error { return check.Err(store.AskRebuild(ctx, "S")) }, false},
+			{"a rebuild", func() error { return check.Err(store.RequestRebuild(ctx, "S")) }, false},
 			{"direct mode", func() error { return check.Err(store.EnterDirect(ctx, "S", 0, "redis", time.Second)) }, false},
 			{"the end", func() error { return check.Err(store.EndSale(ctx, "S")) }, true},
 			{"the end again", func() error { return check.Err(store.EndSale(ctx, "S")) }, false},

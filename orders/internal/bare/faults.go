@@ -19,7 +19,7 @@ type faultyGate struct {
 // Faulty returns gate with the faults of plan.
 func Faulty(gate keeper.Gate, plan kit.Plan) keeper.Gate { return faultyGate{gate, plan} }
 
-func (g faultyGate) Queue(ctx context.Context, sku, after string, limit int64) (q []inventory.Queued, err error) {
+func (g faultyGate) Queue(ctx context.Context, sku, after string, limit int64) (q []inventory.QueuedOrder, err error) {
 	err = g.plan.Around("queue", func() (err error) { q, err = g.Gate.Queue(ctx, sku, after, limit); return err })
 	if err != nil {
 		return nil, err
@@ -27,18 +27,18 @@ func (g faultyGate) Queue(ctx context.Context, sku, after string, limit int64) (
 	return q, nil
 }
 
-func (g faultyGate) Ack(ctx context.Context, sku string, orders []inventory.Queued, release []string) (left int64, err error) {
+func (g faultyGate) Ack(ctx context.Context, sku string, orders []inventory.QueuedOrder, release []string) (left int64, err error) {
 	err = g.plan.Around("ack", func() (err error) { left, err = g.Gate.Ack(ctx, sku, orders, release); return err })
 	return left, err
 }
 
-func (g faultyGate) Release(ctx context.Context, sku string, epoch int64, ids []string) (n int64, err error) {
-	err = g.plan.Around("release", func() (err error) { n, err = g.Gate.Release(ctx, sku, epoch, ids); return err })
+func (g faultyGate) ReleaseHolds(ctx context.Context, sku string, epoch int64, ids []string) (n int64, err error) {
+	err = g.plan.Around("release", func() (err error) { n, err = g.Gate.ReleaseHolds(ctx, sku, epoch, ids); return err })
 	return n, err
 }
 
-func (g faultyGate) Confirm(ctx context.Context, sku string, epoch int64, ids []string) error {
-	return g.plan.Around("confirm", func() error { return g.Gate.Confirm(ctx, sku, epoch, ids) })
+func (g faultyGate) ConfirmHolds(ctx context.Context, sku string, epoch int64, ids []string) error {
+	return g.plan.Around("confirm", func() error { return g.Gate.ConfirmHolds(ctx, sku, epoch, ids) })
 }
 
 func (g faultyGate) SetTerms(ctx context.Context, sku string, epoch int64, terms inventory.Terms) error {

@@ -60,7 +60,7 @@ func (l *Live) measureRates() ratePoint {
 	durable := c.Counters().Drained.Load() + c.Counters().DirectPlaced.Load()
 	seconds := now.Sub(o.at).Seconds()
 	r := l.responses.take(seconds)
-	r.Durable, r.Queued = float64(durable-o.durable)/seconds, c.Stats().Queued
+	r.Durable, r.Queued = float64(durable-o.durable)/seconds, c.Stats().QueuedOrders
 	o.at, o.durable = now, durable
 	return ratePoint{now.UnixMilli(), r}
 }

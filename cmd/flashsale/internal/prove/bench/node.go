@@ -81,7 +81,7 @@ func (n *node) openSale(ctx context.Context, prefix string, skus, total int) err
 		g.Go(func() error {
 			operator := client.NewOperator(client.New(n.URL(), sku, http.DefaultClient), token)
 			return operator.Open(ctx, client.Sale{
-				Name: "Bench", Price: 1999, Currency: "EUR", Total: int64(total), PerBuyerLimit: 1_000_000, PaymentWindowS: 86_400,
+				Name: "Bench", Price: 1999, Currency: "EUR", Total: int64(total), UnitsPerBuyer: 1_000_000, PaymentWindowS: 86_400,
 			})
 		})
 	}

@@ -176,7 +176,7 @@ func (n *node) settle(ctx context.Context, sale string, skus int) (rows int64, e
 	last := int64(-1)
 	err = lab.Poll(ctx, 50*time.Millisecond, func() (bool, error) {
 		summaries, err := n.gate.Summaries(ctx, skusOf(sale, skus)...)
-		if err != nil || slices.ContainsFunc(summaries, func(g inventory.Summary) bool { return g.Queued > 0 }) {
+		if err != nil || slices.ContainsFunc(summaries, func(g inventory.Summary) bool { return g.QueuedOrders > 0 }) {
 			return false, err
 		}
 		rows, err = n.rows(ctx, sale)

@@ -94,7 +94,7 @@ func (s *rebuilt) rebuild(ctx context.Context) (sample, error) {
 	began := s.placed.Load()
 	stop := meter{os.Getpid(), s.l.Stores.Redis.Pid(), s.l.Stores.MySQL.Pid()}.start()
 	asked := time.Now()
-	epoch, err := s.AskRebuild(ctx, s.sku)
+	epoch, err := s.RequestRebuild(ctx, s.sku)
 	if err != nil {
 		return sample{}, err
 	}

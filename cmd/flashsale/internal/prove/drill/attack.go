@@ -58,7 +58,7 @@ func (f *fault) open(ctx context.Context, cfg Config) (a *attack, err error) {
 		cfg.Say(f.name+": "+format, args...)
 	}}
 	if f.group {
-		cfg.MySQL = servers.MySQLOptions{SearchPath: []string{cfg.MySQLFolder}, Group: true}
+		cfg.MySQL = servers.MySQLConfig{SearchPath: []string{cfg.MySQLFolder}, Group: true}
 	}
 	if a.stage, err = openStage(ctx, cfg.Config); err != nil {
 		return nil, err

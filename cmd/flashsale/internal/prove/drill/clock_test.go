@@ -19,7 +19,7 @@ func TestClock(t *testing.T) {
 	}
 	check.Must(t, err)
 	t.Cleanup(func() { _ = c.file.Close() })
-	r, err := servers.StartRedis(t.Context(), servers.RedisOptions{Env: c.env})
+	r, err := servers.StartRedis(t.Context(), servers.RedisConfig{Env: c.env})
 	if errors.Is(err, servers.ErrNotInstalled) {
 		t.Skip(err)
 	}

@@ -27,12 +27,12 @@ type controlSale struct {
 // controlWindow is the payment window if orders must not expire.
 const controlWindow = 15 * time.Minute
 
-// beside returns the do function of a fault. The function opens a control sale and then calls
-// fault with it.
-func beside(total int64, window time.Duration, fault func(ctx context.Context, a *controlSale) error) func(*injector, step) error {
+// withControlSale returns the do function of a fault. The function opens a control sale and
+// then calls fault with it.
+func withControlSale(total int64, window time.Duration, fault func(ctx context.Context, a *controlSale) error) func(*injector, step) error {
 	return func(in *injector, _ step) error {
 		a := &controlSale{attack: in.attack, injector: in, sku: "control", terms: api.Terms{
-			Name: "Control", Price: 100, Currency: "EUR", PerBuyerLimit: 1,
+			Name: "Control", Price: 100, Currency: "EUR", UnitsPerBuyer: 1,
 			OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(24 * time.Hour),
 			PaymentWindowS: int64(window / time.Second),
 		}}

@@ -107,7 +107,7 @@ func (in *injector) replace(p step, skus []string, asks []call) error {
 	if err := in.supersede(ctx, 0); err != nil {
 		return err
 	}
-	in.operator.dbWire.Lead(in.mysqls[in.primary].Addr())
+	in.operator.dbWire.Redirect(in.mysqls[in.primary].Addr())
 	left := in.Nodes[p.node]
 	in.leadMySQL(except(in.Nodes, left)...)
 	in.begin(lost, func(c *brokenState) { c.mysql--; c.noMySQL[p.node]++ }, "MySQL fails over, %s is left at the old primary for %.1fs", left.Name, p.last.Seconds())

@@ -217,7 +217,7 @@ func (in *injector) restoreAllRedis() {
 func (in *injector) leadRedis(i int) {
 	in.state.mu.Lock()
 	defer in.state.mu.Unlock()
-	in.Nodes[i].Redis.Lead(in.redises[in.active].Addr())
+	in.Nodes[i].Redis.Redirect(in.redises[in.active].Addr())
 	if in.state.cuts[i] > 0 {
 		in.Nodes[i].Redis.Cut()
 	}

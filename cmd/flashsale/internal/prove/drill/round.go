@@ -126,7 +126,7 @@ func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (ro
 // evidence returns, for each sale, the buyers' calls with their answers, and the rows.
 func (a *round) evidence(rows []judge.Row) (all []judge.Evidence) {
 	for _, sku := range a.skus {
-		e := judge.Evidence{SKU: sku, PerBuyerLimit: buyerLimit, Changing: true, Late: deadline, Pauses: a.state.pauses}
+		e := judge.Evidence{SKU: sku, UnitsPerBuyer: buyerLimit, Changing: true, MaxEffectDelay: deadline, Pauses: a.state.pauses}
 		for _, c := range a.book {
 			switch {
 			case c.sku != sku:

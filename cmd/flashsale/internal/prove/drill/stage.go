@@ -33,7 +33,7 @@ func openStage(ctx context.Context, cfg lab.Config) (s *stage, err error) {
 	}
 	s = &stage{Lab: l, redises: [2]*servers.Redis{l.Stores.Redis}, mysqls: [2]*servers.MySQL{l.Stores.MySQL}}
 	defer lab.Undo(&err, s.Close)
-	_, s.relay, err = s.Before(s.Stores.SQL)
+	_, s.relay, err = s.OpenWire(s.Stores.SQL)
 	return s, err
 }
 
@@ -77,7 +77,7 @@ func (s *stage) standby(ctx context.Context) (err error) {
 	if *next != nil {
 		return nil
 	}
-	if *next, err = s.StartMySQL(ctx, "mysql-2", servers.MySQLOptions{ExtraArgs: []string{servers.LogReplicated}}); err != nil {
+	if *next, err = s.StartMySQL(ctx, "mysql-2", servers.MySQLConfig{ExtraArgs: []string{servers.LogReplicated}}); err != nil {
 		return err
 	}
 	return (*next).Follow(ctx, s.relay.Addr())
@@ -122,7 +122,7 @@ func (s *stage) promoteMySQL(ctx context.Context) error {
 // leadMySQL connects nodes to the current primary and ends their old connections.
 func (s *stage) leadMySQL(nodes ...*lab.Node) {
 	for _, n := range nodes {
-		n.MySQL.Lead(s.mysqls[s.primary].Addr())
+		n.MySQL.Redirect(s.mysqls[s.primary].Addr())
 	}
 }
 
@@ -134,6 +134,6 @@ func (s *stage) rebuild(ctx context.Context) error {
 	if err := old.RestartEmpty(ctx); err != nil {
 		return err
 	}
-	s.relay.Lead(s.mysqls[s.primary].Addr())
+	s.relay.Redirect(s.mysqls[s.primary].Addr())
 	return old.Follow(ctx, s.relay.Addr())
 }

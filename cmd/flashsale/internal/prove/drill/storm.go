@@ -91,7 +91,7 @@ func openStorm(ctx context.Context, cfg Config) (s *storm, err error) {
 		return nil, err
 	}
 	via := ""
-	if via, s.dbWire, err = s.Before(s.Stores.SQL); err != nil {
+	if via, s.dbWire, err = s.OpenWire(s.Stores.SQL); err != nil {
 		return nil, err
 	}
 	// A connection to a killed server must not block the watch.

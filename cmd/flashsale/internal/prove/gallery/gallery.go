@@ -38,7 +38,7 @@ type Config struct {
 	Seed   int64    // seed of the attack and of the times of faults; each round uses the next seed
 
 	// Tests set these fields, to save time and to be independent of the machine.
-	Acts     []string // names of the trials to run; none means all
+	Trials   []string // names of the trials to run; none means all
 	InFlight int      // InFlight to Search are fields of loadtest.Config
 	Repair   time.Duration
 	Patience time.Duration
@@ -110,7 +110,7 @@ func judgeAll(ctx context.Context, cfg Config, db *servers.MySQL, rows []Row) er
 	for i := range rows {
 		judging.Go(func() error {
 			err := judgeRounds(ctx, cfg, db, &rows[i])
-			cfg.Say("%s: %s", rows[i].Name, rows[i].Said())
+			cfg.Say("%s: %s", rows[i].Name, rows[i].VerdictText())
 			return err
 		})
 	}
@@ -121,7 +121,7 @@ func judgeAll(ctx context.Context, cfg Config, db *servers.MySQL, rows []Row) er
 func judgeRounds(ctx context.Context, cfg Config, db *servers.MySQL, row *Row) error {
 	for round := range cfg.Rounds {
 		cfg.Say("%s: judging, round %d of %d", row.Name, round+1, cfg.Rounds)
-		redis, err := servers.StartRedis(ctx, servers.RedisOptions{AppendFsync: "always"})
+		redis, err := servers.StartRedis(ctx, servers.RedisConfig{AppendFsync: "always"})
 		if err != nil {
 			return err
 		}

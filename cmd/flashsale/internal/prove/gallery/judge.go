@@ -47,7 +47,7 @@ func judgeTrials(ctx context.Context, cfg Config, stores *servers.Stores, v vari
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	for _, t := range trials {
-		if len(cfg.Acts) > 0 && !slices.Contains(cfg.Acts, t.name) {
+		if len(cfg.Trials) > 0 && !slices.Contains(cfg.Trials, t.name) {
 			continue
 		}
 		verdict, err := s.run(ctx, cfg, t)

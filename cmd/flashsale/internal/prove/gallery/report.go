@@ -115,8 +115,8 @@ func (r *Row) right() int {
 	return r.Passed
 }
 
-// Said returns the verdict in short.
-func (r *Row) Said() string {
+// VerdictText returns the verdict in short.
+func (r *Row) VerdictText() string {
 	switch {
 	case r.Error != "":
 		return "ERROR"
@@ -155,7 +155,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	t.Row("variant", "oversold", "undersold", "leaked", "over limit", "lost", "durable/s¹", "p99¹", "verdict")
 	for _, row := range r.Rows {
 		figures := judge.Sprintf("%d\t%d\t%d\t%d\t%d\t%.0f", row.Oversold, row.Undersold, row.Leaked, row.OverLimit, row.Lost, row.DurablePerS)
-		t.Row(row.Name, figures, row.P99(), row.Said())
+		t.Row(row.Name, figures, row.P99(), row.VerdictText())
 	}
 	t.Line("")
 	for _, row := range r.Rows {

@@ -27,8 +27,8 @@ type Config struct {
 	Program  string    // path of this program, to start nodes
 	Progress io.Writer // receives lines of progress; may be nil
 
-	MySQL servers.MySQLOptions // options of every database
-	Redis servers.RedisOptions // options of every Redis
+	MySQL servers.MySQLConfig // settings of every database
+	Redis servers.RedisConfig // settings of every Redis
 }
 
 // progressMu keeps lines of concurrent goroutines apart.
@@ -74,7 +74,7 @@ type Lab struct {
 
 	secret   string
 	verifier *auth.Verifier
-	redis    servers.RedisOptions
+	redis    servers.RedisConfig
 	extra    map[string]*servers.Process // further servers, by the names of their logs
 	cleanups []func() error
 }
@@ -109,7 +109,7 @@ func (l *Lab) StartRedis(ctx context.Context, name string) (*servers.Redis, erro
 }
 
 // StartMySQL starts another MySQL.
-func (l *Lab) StartMySQL(ctx context.Context, name string, o servers.MySQLOptions) (*servers.MySQL, error) {
+func (l *Lab) StartMySQL(ctx context.Context, name string, o servers.MySQLConfig) (*servers.MySQL, error) {
 	m, err := servers.StartMySQL(ctx, o)
 	if err == nil {
 		l.extra[name] = m.Process
@@ -120,10 +120,10 @@ func (l *Lab) StartMySQL(ctx context.Context, name string, o servers.MySQLOption
 // Cleanup registers a function to call after all servers have ended.
 func (l *Lab) Cleanup(do func() error) { l.cleanups = append(l.cleanups, do) }
 
-// Before opens a wire in front of the server that a URL or a DSN names. It returns the URL
+// OpenWire opens a wire in front of the server that a URL or a DSN names. It returns the URL
 // or DSN of the wire, which Close closes.
-func (l *Lab) Before(url string) (via string, w *wire.Wire, err error) {
-	if via, w, err = wire.Before(url); err == nil {
+func (l *Lab) OpenWire(url string) (via string, w *wire.Wire, err error) {
+	if via, w, err = wire.OpenForURL(url); err == nil {
 		l.Cleanup(w.Close)
 	}
 	return via, w, err

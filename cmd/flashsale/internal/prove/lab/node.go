@@ -56,11 +56,11 @@ func (l *Lab) Start(ctx context.Context, c NodeConfig) (_ *Node, err error) {
 	}()
 	c.Redis, c.MySQL = cmp.Or(c.Redis, l.Stores.RedisURL), cmp.Or(c.MySQL, l.Stores.SQL)
 	if c.Wires {
-		if c.Redis, n.Redis, err = l.Before(c.Redis); err != nil {
+		if c.Redis, n.Redis, err = l.OpenWire(c.Redis); err != nil {
 			return nil, err
 		}
 		if !variants.IsSQLite(c.MySQL) {
-			if c.MySQL, n.MySQL, err = l.Before(c.MySQL); err != nil {
+			if c.MySQL, n.MySQL, err = l.OpenWire(c.MySQL); err != nil {
 				return nil, err
 			}
 		}

@@ -68,7 +68,7 @@ func eachStep(t *testing.T, f func(t *testing.T, b *bare.Bare, at kit.Fault)) {
 					b := busySale(t, s)
 					defer b.Empty(t) // all cases share the stores
 					if i >= 7 {
-						check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
+						check.Must(t, check.Err(b.Store.RequestRebuild(t.Context(), "S")))
 					}
 					f(t, b, at)
 				})
@@ -104,11 +104,11 @@ func TestKeeperDiesAtAnyStep(t *testing.T) {
 		kit.None(t, wrongAfterBusySale(t, b))
 		// The first keeper resumes and reaches the stores again.
 		first.Use(b.Store, b.Gate)
-		first.Want |= keeper.Release | keeper.Inspect
+		first.Work |= keeper.ReleaseHolds | keeper.Inspect
 		b.Reserve(t, "tom", "", 1)
 		check.Is(t, first.Run(t.Context()), orders.ErrFenced)
 		b.Keeper(t, "S").Finish(t)
-		b.Stands(t, 10, 10)
+		b.CheckAudit(t, 10, 10)
 	})
 }
 
@@ -120,7 +120,7 @@ func TestFailedStepIsRepeated(t *testing.T) {
 		fail, failed := kit.Once(at)
 		k := b.Failing(t, fail)
 		for err := kit.ErrFault; err != nil; {
-			k.Want |= keeper.Compare | keeper.Scan
+			k.Work |= keeper.Compare | keeper.Scan
 			if err = k.Run(t.Context()); err != nil && !errors.Is(err, kit.ErrFault) {
 				t.Fatal(err)
 			}
