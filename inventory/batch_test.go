@@ -192,7 +192,7 @@ func TestCallerGivesUp(t *testing.T) {
 func TestTooManyCallers(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		h, sku := pause(t, rdb, beforeRedis, 10, 10)
-		h.state(sku).group.Callers = inFlight + 1
+		h.state(sku).group.MaxCallers = inFlight + 1
 		h.fill(t)
 		h.call(t.Context(), order(sku, "last", "ann"), func(_ Reservation, err error) { check.Must(t, err) })
 		h.queued(t, 1)
@@ -257,7 +257,7 @@ func TestRedisDoesNotAnswer(t *testing.T) {
 		g := newGate(client, Config{Timeout: timeout})
 		open(t, g, sku, 100, 100) // enough for all callers
 		soon(t, g, order(sku, "before", "ann"))
-		mend := w.Lose(wire.Answers)
+		mend := w.DropTraffic(wire.Answers)
 		var callers sync.WaitGroup
 		for i := range 20 {
 			callers.Go(func() {

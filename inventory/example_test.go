@@ -51,7 +51,7 @@ func Example() {
 
 	// The keeper inserts these rows in one transaction and then removes them from the
 	// queue.
-	queued, err := gate.Queue(ctx, "sneaker", "", 500)
+	queued, err := gate.ReadQueue(ctx, "sneaker", "", 500)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -105,7 +105,7 @@ func (w *walk) check() {
 	}
 
 	g := w.nodes[0]
-	queue, err := g.Queue(context.Background(), w.sku, "", 1000)
+	queue, err := g.ReadQueue(context.Background(), w.sku, "", 1000)
 	w.same("queue", fmt.Sprint(queue, err), fmt.Sprint(w.model.queue, error(nil)))
 	view, err := g.Inspect(context.Background(), w.sku)
 	want := View{}
@@ -169,7 +169,7 @@ func (w *walk) reserveSome() {
 // nameEntries copies the ids of new entries from Redis to the model. Each entry must
 // contain as many orders of the call as fit.
 func (w *walk) nameEntries() {
-	queue, err := w.nodes[0].Queue(context.Background(), w.sku, "", 1000)
+	queue, err := w.nodes[0].ReadQueue(context.Background(), w.sku, "", 1000)
 	if err != nil || len(queue) != len(w.model.queue) {
 		w.Fatalf("%d orders queued, want %d (%v)", len(queue), len(w.model.queue), err)
 	}
@@ -190,7 +190,7 @@ func (w *walk) readSome() {
 		after = rapid.SampledFrom(all).Draw(w.T, "order").Entry
 	}
 	limit := rapid.IntRange(1, 8).Draw(w.T, "limit")
-	queue, err := w.node().Queue(context.Background(), w.sku, after, int64(limit))
+	queue, err := w.node().ReadQueue(context.Background(), w.sku, after, int64(limit))
 	w.same("read", fmt.Sprint(queue, err), fmt.Sprint(w.model.read(after, limit), error(nil)))
 }
 

@@ -187,7 +187,7 @@ func (g *Gate) FindHold(ctx context.Context, orderID string, skus ...string) (sk
 		hold, failed := cmd.(*redis.StringCmd).Result()
 		if part := strings.SplitN(hold, " ", 3); len(part) == 3 {
 			at := time.UnixMilli(number(part[1])).UTC()
-			return skus[i], Hold{OrderID: orderID, Buyer: part[2], Quantity: number(part[0]), At: at}, true, nil
+			return skus[i], Hold{OrderID: orderID, Buyer: part[2], Quantity: number(part[0]), AcceptedAt: at}, true, nil
 		}
 		if errors.Is(err, redis.Nil) { // err is the error of the first failed command
 			err = failed
@@ -212,8 +212,8 @@ func number(v any) int64 {
 
 // A Hold describes the units that the gate has set aside for an open order.
 type Hold struct {
-	OrderID  string
-	Buyer    string
-	Quantity int64
-	At       time.Time // time of acceptance on Redis's clock
+	OrderID    string
+	Buyer      string
+	Quantity   int64
+	AcceptedAt time.Time // time of acceptance on Redis's clock
 }

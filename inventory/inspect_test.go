@@ -22,7 +22,7 @@ func TestTally(t *testing.T) {
 		}
 		install(t, g, sku, 0, truth{
 			Terms: terms(10, 9), Available: 8, Buyers: map[string]int64{"zoe": 2, "bob": 0},
-			Holds: []Hold{{OrderID: "z", Buyer: "zoe", Quantity: 2, At: time.Now()}},
+			Holds: []Hold{{OrderID: "z", Buyer: "zoe", Quantity: 2, AcceptedAt: time.Now()}},
 		})
 		reserve(t, g, Request{OrderID: "a", SKU: sku, Buyer: "ann", Quantity: 3, Key: "k", Fingerprint: "p", Node: "n"})
 		reserve(t, g, order(sku, "b", "ann"))
@@ -87,7 +87,7 @@ func TestScanHolds(t *testing.T) {
 		g, sku := newGate(rdb, patient), newSKU()
 		holds := make([]Hold, n)
 		for i := range holds {
-			holds[i] = Hold{OrderID: fmt.Sprintf("o%d", i), Buyer: "b", Quantity: 1, At: time.Now()}
+			holds[i] = Hold{OrderID: fmt.Sprintf("o%d", i), Buyer: "b", Quantity: 1, AcceptedAt: time.Now()}
 		}
 		install(t, g, sku, 0, truth{Terms: terms(n, n), Holds: holds, Buyers: map[string]int64{"b": n}})
 		seen := map[string]bool{}

@@ -51,7 +51,7 @@ func TestInstallReplacesOnlyAShutGate(t *testing.T) {
 			if got := reserve(t, g, r); got.OrderID != "new" {
 				t.Errorf("got %+v, want a new order: the rebuild drops the keys of queued orders", got)
 			}
-			queue, err := g.Queue(t.Context(), sku, "", 10)
+			queue, err := g.ReadQueue(t.Context(), sku, "", 10)
 			check.Must(t, err)
 			if len(queue) != 1 || queue[0].OrderID != "new" || queue[0].Epoch != first+1 {
 				t.Errorf("got queue %+v, want only the new order with epoch %d", queue, first+1)
@@ -98,7 +98,9 @@ func TestInstallRejectsAnIncompleteDraft(t *testing.T) {
 // opensWithout stages a rebuild, loses a key of the draft or the last writes (-1), and
 // reports whether the gate opens.
 func opensWithout(t *testing.T, rdb *redis.Client, lost int) bool {
-	hold := func(id, buyer string) Hold { return Hold{OrderID: id, Buyer: buyer, Quantity: 1, At: time.Now()} }
+	hold := func(id, buyer string) Hold {
+		return Hold{OrderID: id, Buyer: buyer, Quantity: 1, AcceptedAt: time.Now()}
+	}
 	g, sku := newGate(rdb, patient), newSKU()
 	d := draft(sku)
 	check.Must(t, g.Stage(t.Context(), d, Changes{Holds: []Hold{hold("a", "ann")}, Buyers: map[string]int64{"ann": 1, "bob": 0}}))
@@ -173,7 +175,7 @@ func bigStock(holds, buyers int) truth {
 	s := truth{Terms: terms(int64(holds), 2), Buyers: map[string]int64{}}
 	for i := range holds {
 		s.Holds = append(s.Holds, Hold{
-			OrderID: fmt.Sprint("order-", i), Buyer: fmt.Sprint("buyer-", i%buyers), Quantity: 1, At: time.Now(),
+			OrderID: fmt.Sprint("order-", i), Buyer: fmt.Sprint("buyer-", i%buyers), Quantity: 1, AcceptedAt: time.Now(),
 		})
 	}
 	for i := range buyers {
@@ -218,7 +220,7 @@ func TestLargestCalls(t *testing.T) {
 		}
 		var all []string
 		for after := ""; ; {
-			queue, err := g.Queue(t.Context(), sku, after, ids)
+			queue, err := g.ReadQueue(t.Context(), sku, after, ids)
 			check.Must(t, err)
 			if len(queue) == 0 {
 				break

@@ -176,7 +176,7 @@ func TestMemoryNeverRefusesBuyersWithOrders(t *testing.T) {
 
 		// After a rebuild, some buyers are known only from the database.
 		shut(t, g, sku)
-		queue, err := g.Queue(t.Context(), sku, "", 100)
+		queue, err := g.ReadQueue(t.Context(), sku, "", 100)
 		check.Must(t, err)
 		check.Must(t, check.Err(g.Ack(t.Context(), sku, queue, nil)))
 		install(t, g, sku, first, truth{

@@ -60,7 +60,7 @@ func (m *model) reserve(r Request, now time.Time) answer {
 	case r.Key != "" && replay && earlier.OrderID != r.OrderID:
 		return answer{id: earlier.OrderID, replayed: true}
 	case r.Key != "" && replay, held:
-		return answer{id: r.OrderID, at: hold.At}
+		return answer{id: r.OrderID, at: hold.AcceptedAt}
 	case now.Before(m.terms.OpensAt):
 		return refuse(ErrNotOpen)
 	case !now.Before(m.terms.ClosesAt):
@@ -88,14 +88,14 @@ func (m *model) reserve(r Request, now time.Time) answer {
 // reservedAt records the acceptance time of an order, which Redis's clock sets.
 func (m *model) reservedAt(id string, at time.Time) {
 	h, ok := m.holds[id]
-	if !ok || !h.At.IsZero() {
+	if !ok || !h.AcceptedAt.IsZero() {
 		return // the order is known already
 	}
-	h.At = at
+	h.AcceptedAt = at
 	m.holds[id] = h
 	for i := range m.queue {
-		if m.queue[i].OrderID == id && m.queue[i].At.IsZero() {
-			m.queue[i].At = at
+		if m.queue[i].OrderID == id && m.queue[i].AcceptedAt.IsZero() {
+			m.queue[i].AcceptedAt = at
 		}
 	}
 }
@@ -295,7 +295,7 @@ func (m *model) dump(sku string) string {
 	}
 	holds, buyers, names := map[string]string{}, map[string]string{}, map[string]string{}
 	for id, h := range m.holds {
-		holds[id] = fmt.Sprintf("%d %d %s", h.Quantity, h.At.UnixMilli(), h.Buyer)
+		holds[id] = fmt.Sprintf("%d %d %s", h.Quantity, h.AcceptedAt.UnixMilli(), h.Buyer)
 	}
 	if m.exists {
 		buyers[""] = "0" // marker of install.lua

@@ -19,22 +19,22 @@ const WakeChannel = "sale:woken"
 
 // A QueuedOrder holds units and waits for the database.
 type QueuedOrder struct {
-	Entry       string // entry of the queue, shared with other orders of the same batch
-	Epoch       int64  // epoch of the gate that accepted the order
-	OrderID     string
-	Buyer       string
-	Quantity    int64
-	Key, Pays   string // see Request
-	Fingerprint string
-	Node        string
-	Trace       string
-	At          time.Time // time of acceptance on Redis's clock
+	Entry          string // entry of the queue, shared with other orders of the same batch
+	Epoch          int64  // epoch of the gate that accepted the order
+	OrderID        string
+	Buyer          string
+	Quantity       int64
+	Key, PaysOrder string // see Request
+	Fingerprint    string
+	Node           string
+	Trace          string
+	AcceptedAt     time.Time // time of acceptance on Redis's clock
 }
 
-// Queue returns the oldest queued orders of sku, or the orders after the entry named
+// ReadQueue returns the oldest queued orders of sku, or the orders after the entry named
 // after. It returns whole entries, because Ack removes whole entries: at most limit
-// orders, but at least one entry. Queue removes nothing.
-func (k Keeping) Queue(ctx context.Context, sku, after string, limit int64) ([]QueuedOrder, error) {
+// orders, but at least one entry. ReadQueue removes nothing.
+func (k Keeping) ReadQueue(ctx context.Context, sku, after string, limit int64) ([]QueuedOrder, error) {
 	start := "-"
 	if after != "" {
 		start = "(" + after
@@ -114,7 +114,7 @@ func unpackEntry(e any) (id string, orders []QueuedOrder, err error) {
 		if orders[i], err = unpack(order, fields[2*i+3]); err != nil {
 			return id, nil, err
 		}
-		orders[i].Entry, orders[i].Epoch, orders[i].At = id, epoch, at
+		orders[i].Entry, orders[i].Epoch, orders[i].AcceptedAt = id, epoch, at
 	}
 	return id, orders, nil
 }
@@ -143,7 +143,7 @@ func unpack(id string, order any) (QueuedOrder, error) {
 	q := QueuedOrder{OrderID: id, Quantity: int64(n[0]), Buyer: text[:n[3]], Key: text[key:node], Fingerprint: text[body:]}
 	q.Node, q.Trace, _ = strings.Cut(text[node:body], "\n")
 	if scoped, pays := strings.CutPrefix(q.Key, " "); pays {
-		q.Pays, q.Key, _ = strings.Cut(scoped, " ")
+		q.PaysOrder, q.Key, _ = strings.Cut(scoped, " ")
 	}
 	return q, nil
 }

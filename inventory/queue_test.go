@@ -44,7 +44,7 @@ func TestOrdersShareEntries(t *testing.T) {
 			g, sku := newGate(rdb, patient), newSKU()
 			open(t, g, sku, 1000, 1)
 			reserveAtOnce(t, g, sku, n)
-			queue, err := g.Queue(t.Context(), sku, "", 1000)
+			queue, err := g.ReadQueue(t.Context(), sku, "", 1000)
 			check.Must(t, err)
 			if got := sizes(queue); !slices.Equal(got, want) {
 				t.Errorf("%d orders are in entries of %v orders, want %v", n, got, want)
@@ -56,7 +56,7 @@ func TestOrdersShareEntries(t *testing.T) {
 	})
 }
 
-// The number of orders in an entry is unknown before the first read. After it, Queue
+// The number of orders in an entry is unknown before the first read. After it, ReadQueue
 // needs one read for each page, and reads little more than it returns.
 func TestQueueReadsNoMoreThanItNeeds(t *testing.T) {
 	t.Parallel()
@@ -81,7 +81,7 @@ func TestQueueReadsNoMoreThanItNeeds(t *testing.T) {
 			var after string
 			for page, maxReads := range []int{3, 2} { // largest numbers of reads
 				reads, orders = 0, 0
-				queue, err := g.Queue(t.Context(), sku, after, limit)
+				queue, err := g.ReadQueue(t.Context(), sku, after, limit)
 				check.Must(t, err)
 				if len(queue) != limit/size*size || reads > maxReads || orders > len(queue)+size {
 					t.Errorf("entries of %d orders, page %d: got %d orders after reading %d in %d reads, want %d in at most %d reads", size, page, len(queue), orders, reads, limit/size*size, maxReads)
@@ -99,7 +99,7 @@ func TestAckKeepsAnEntryOfOtherOrders(t *testing.T) {
 		g, sku := newGate(rdb, patient), newSKU()
 		open(t, g, sku, 10, 1)
 		reserveAtOnce(t, g, sku, 3)
-		queue, err := g.Queue(t.Context(), sku, "", 10)
+		queue, err := g.ReadQueue(t.Context(), sku, "", 10)
 		check.Must(t, err)
 		fields := []string{"epoch", "1"}
 		for _, q := range queue {
@@ -124,7 +124,7 @@ func TestMalformedEntry(t *testing.T) {
 			sku := newSKU()
 			id, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), Values: []string{"epoch", "1", "a", "1 0 0 1:b/", "o", value}}).Result()
 			check.Must(t, err)
-			if queue, err := g.Queue(t.Context(), sku, "", 10); err == nil || !strings.Contains(err.Error(), sku+", entry "+id+": order o") {
+			if queue, err := g.ReadQueue(t.Context(), sku, "", 10); err == nil || !strings.Contains(err.Error(), sku+", entry "+id+": order o") {
 				t.Errorf("%q: got %+v, %v, want an error that names the entry and the order", value, queue, err)
 			}
 		}

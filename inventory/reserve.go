@@ -18,7 +18,7 @@ type Request struct {
 	Buyer       string
 	Quantity    int64  // at least 1
 	Key         string // idempotency key within buyer and SKU, or ""; the gate forgets it after Ack
-	Pays        string // order that the units are for, if not OrderID; Key is then the payment's reference
+	PaysOrder   string // order that the units are for, if not OrderID; Key is then the payment's reference
 	Fingerprint string // of the request body; the same key with another fingerprint is ErrMismatch
 	Node        string // node that waits for the order to be durable; no line breaks
 	Trace       string // the caller's trace, such as a W3C traceparent, or ""
@@ -40,10 +40,10 @@ func (r *Request) sender() *string {
 // scopedKey returns the key under which the gate remembers the request. The reference of
 // a payment begins with a space, unlike any client's key.
 func (r *Request) scopedKey() *string {
-	if r.Pays == "" {
+	if r.PaysOrder == "" {
 		return &r.Key
 	}
-	scoped := " " + r.Pays + " " + r.Key
+	scoped := " " + r.PaysOrder + " " + r.Key
 	return &scoped
 }
 

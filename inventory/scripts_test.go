@@ -26,12 +26,12 @@ func exercise(t *testing.T, g Keeping) {
 	ctx, sku := t.Context(), newSKU()
 	install(t, g, sku, 0, truth{
 		Terms: terms(10, 9), Available: 8, Buyers: map[string]int64{"zoe": 2},
-		Holds: []Hold{{OrderID: "z", Buyer: "zoe", Quantity: 2, At: time.Now()}},
+		Holds: []Hold{{OrderID: "z", Buyer: "zoe", Quantity: 2, AcceptedAt: time.Now()}},
 	})
 	for i, id := range []string{"a", "b", "c"} {
 		reserve(t, g, Request{OrderID: id, SKU: sku, Buyer: "ann", Quantity: 1, Key: fmt.Sprint("k", i), Fingerprint: "p", Node: "n"})
 	}
-	queue, err := g.Queue(ctx, sku, "", 10)
+	queue, err := g.ReadQueue(ctx, sku, "", 10)
 	check.Must(t, err)
 	if len(queue) != 3 {
 		t.Fatalf("got %d queued orders, want 3", len(queue))
@@ -46,7 +46,7 @@ func exercise(t *testing.T, g Keeping) {
 	}
 	check.Must(t, g.ConfirmHolds(ctx, sku, first, []string{"a"}))
 	check.Must(t, g.SetTerms(ctx, sku, first, terms(20, 9)))
-	if got, h, ok, err := g.FindHold(ctx, "c", "another", sku); err != nil || !ok || got != sku || h.Buyer != "ann" || h.Quantity != 1 || !h.At.Equal(queue[2].At) {
+	if got, h, ok, err := g.FindHold(ctx, "c", "another", sku); err != nil || !ok || got != sku || h.Buyer != "ann" || h.Quantity != 1 || !h.AcceptedAt.Equal(queue[2].AcceptedAt) {
 		t.Errorf("hold of c: got %s %+v, %v, %v", got, h, ok, err)
 	}
 	if tally, err := g.Tally(ctx, sku, []string{"c"}, nil); err != nil || tally.Available != 18 || tally.QueuedUnits() != 1 || !tally.HasHold["c"] {

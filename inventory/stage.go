@@ -52,7 +52,7 @@ func (k Keeping) Stage(ctx context.Context, d *Draft, c Changes) error {
 	holds, buyers := staged[0], staged[1]
 	held := make([]any, 0, 2*len(c.Holds))
 	for _, h := range c.Holds {
-		held = append(held, h.OrderID, fmt.Sprintf("%d %d %s", h.Quantity, h.At.UnixMilli(), h.Buyer))
+		held = append(held, h.OrderID, fmt.Sprintf("%d %d %s", h.Quantity, h.AcceptedAt.UnixMilli(), h.Buyer))
 	}
 	counts := make([]any, 0, 2*len(c.Buyers))
 	for buyer, units := range c.Buyers {

@@ -33,7 +33,7 @@ func TestExamples(t *testing.T) {
 			}
 			c := quick(newFakes(t, faults))
 			long := c
-			s.Into(&long)
+			s.ApplyTo(&long)
 			check.Must(t, long.Validate())
 
 			for i := range s.Sales {
@@ -42,7 +42,7 @@ func TestExamples(t *testing.T) {
 			for i, p := range s.Phases {
 				s.Phases[i].For = max(p.For/20, duration(100*time.Millisecond))
 			}
-			s.Into(&c)
+			s.ApplyTo(&c)
 			c.PaymentWindow = min(c.PaymentWindow, time.Second)
 			all, err := RunAll(t.Context(), c)
 			check.Must(t, err)
@@ -91,7 +91,7 @@ func TestScenarioInto(t *testing.T) {
 	s, err := ReadScenario(path)
 	check.Must(t, err)
 	c := Defaults()
-	s.Into(&c)
+	s.ApplyTo(&c)
 	if c.Buyers != 7 || c.Replays != Defaults().Replays || c.Seed != Defaults().Seed {
 		t.Errorf("got buyers %d, replays %v, seed %d, want 7 buyers and the other defaults", c.Buyers, c.Replays, c.Seed)
 	}

@@ -46,17 +46,17 @@ func NewLedger(sale *Sale, now time.Time, rows []Order) *Ledger {
 	return l
 }
 
-// add is Know for an order that also counts for its buyer's limits.
+// add is IndexOrder for an order that also counts for its buyer's limits.
 func (l *Ledger) add(o *Order) {
-	l.Know(o)
+	l.IndexOrder(o)
 	l.OrderCount[o.Buyer]++
 	if o.Status.CountsAsSold() {
 		l.Units[o.Buyer] += o.Quantity
 	}
 }
 
-// Know adds the order to ByID and to the orders by key.
-func (l *Ledger) Know(o *Order) {
+// IndexOrder adds the order to ByID and to the orders by key.
+func (l *Ledger) IndexOrder(o *Order) {
 	l.ByID[o.ID] = o
 	if o.IdempotencyKey != nil {
 		l.byKey[buyerKey{o.Buyer, *o.IdempotencyKey}] = o
@@ -166,7 +166,7 @@ func (l *Ledger) newOrder(q inventory.QueuedOrder) *Order {
 	o := &Order{
 		ID: q.OrderID, SKU: l.Sale.SKU, Buyer: q.Buyer, Quantity: q.Quantity,
 		Amount: l.Sale.Price * q.Quantity, Currency: l.Sale.Currency,
-		Status: PendingPayment, RequestHash: q.Fingerprint, CreatedAt: q.At,
+		Status: PendingPayment, RequestHash: q.Fingerprint, CreatedAt: q.AcceptedAt,
 		ExpiresAt: l.Now.Add(time.Duration(l.Sale.PaymentWindowS) * time.Second),
 	}
 	if q.Key != "" {

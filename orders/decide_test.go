@@ -69,12 +69,12 @@ func TestDecideFillsTheRow(t *testing.T) {
 	sale := &orders.Sale{SKU: "S", Price: 1999, Currency: "EUR", Total: 3, UnitsPerBuyer: 3, PaymentWindowS: 900}
 	l := orders.NewLedger(sale, kit.DecidedAt, nil)
 	q := kit.QueuedOrder("1", "ann", "k", 2)
-	q.At = kit.DecidedAt.Add(-time.Second)
+	q.AcceptedAt = kit.DecidedAt.Add(-time.Second)
 	o := l.Decide(q).Order
 	key := "k"
 	want := &orders.Order{
 		ID: "1", SKU: "S", Buyer: "ann", Quantity: 2, Amount: 3998, Currency: "EUR", Status: orders.PendingPayment,
-		IdempotencyKey: &key, RequestHash: "h", CreatedAt: q.At, ExpiresAt: kit.DecidedAt.Add(15 * time.Minute),
+		IdempotencyKey: &key, RequestHash: "h", CreatedAt: q.AcceptedAt, ExpiresAt: kit.DecidedAt.Add(15 * time.Minute),
 	}
 	if !reflect.DeepEqual(o, want) {
 		t.Errorf("accepted order: got\n%+v, want\n%+v", o, want)

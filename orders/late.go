@@ -27,7 +27,7 @@ type LatePayment struct{ Order, Ref string }
 
 // LateOf reports whether q is an attempt of a late payment, and returns the payment.
 func LateOf(q inventory.QueuedOrder) (p LatePayment, late bool) {
-	return LatePayment{q.Pays, q.Key}, q.Pays != ""
+	return LatePayment{q.PaysOrder, q.Key}, q.PaysOrder != ""
 }
 
 // decideLate returns the decision for an attempt of a late payment. If the attempt pays the

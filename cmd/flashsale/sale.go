@@ -58,7 +58,7 @@ func (c *saleCreate) Run(ctx context.Context, s streams) error {
 		now = at // the server's clock
 	}
 	c.OpensAt = cmp.Or(c.OpensAt, now)
-	sale, err := server.Put(ctx, c.SKU, api.Terms{
+	sale, err := server.PutSale(ctx, c.SKU, api.Terms{
 		Name: cmp.Or(c.Name, c.SKU), Description: c.Description, ImageURL: c.Image, Price: c.Price, Currency: c.Currency, Total: c.Total, UnitsPerBuyer: c.PerBuyer,
 		OpensAt: c.OpensAt.UTC(), ClosesAt: c.OpensAt.UTC().Add(c.For), PaymentWindowS: int64(c.PaymentWindow / time.Second),
 		ReserveOn: c.ReserveOn,
@@ -142,7 +142,7 @@ func (c *saleRestock) Run(ctx context.Context, s streams) error {
 		} else {
 			sale.Total += *c.By
 		}
-		changed, err := server.Put(ctx, c.SKU, sale.Sale, sale.ETag)
+		changed, err := server.PutSale(ctx, c.SKU, sale.Sale, sale.ETag)
 		switch {
 		case err == nil:
 			return c.printSale(s, server, changed, nil)

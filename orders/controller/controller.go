@@ -27,7 +27,7 @@ type Controller struct {
 	assigner *assigner
 	count    keeper.Counters
 
-	staleEpochs sync.Map                      // SKU → epoch of the stale gate that Stale announced last
+	staleEpochs sync.Map                      // SKU → epoch of the stale gate that ReplaceStaleGate announced last
 	clockOffset atomic.Pointer[time.Duration] // Redis's clock minus this process's; nil until a resync has read it
 }
 
@@ -47,7 +47,7 @@ func New(cfg Config) *Controller {
 		cfg: cfg, catalog: c.catalog, health: c.health, bus: c.bus, loop: c.Loops["assign"],
 		early: make(chan struct{}, 1), handedOverAt: map[string]time.Time{},
 		keepers: keeper.Config{
-			Store: cfg.Store, Gate: cfg.Gate, Commits: c.Commits, Batch: Batch, Log: cfg.Log, Count: &c.count,
+			Store: cfg.Store, Gate: cfg.Gate, Commits: c.Commits, MaxBatch: Batch, Log: cfg.Log, Count: &c.count,
 			ScanPasses: max(1, int64(cfg.Keeper.ReconcileHoldsEvery/(2*cfg.Keeper.ResyncEvery))), // a scan ends half-way to the next one
 			Announce:   c.announce, Notify: c.bus.notify, OnCommit: c.committed,
 		},
@@ -125,8 +125,8 @@ func (c *Controller) RequestKeeper(ctx context.Context, sku string) {
 	c.bus.hint(ctx, sku)
 }
 
-// Kept returns the SKUs that this node keeps.
-func (c *Controller) Kept() []string { return c.pool.skus() }
+// KeptSKUs returns the SKUs that this node keeps.
+func (c *Controller) KeptSKUs() []string { return c.pool.skus() }
 
 // Counters returns the counters of this node's keepers and sweeper.
 func (c *Controller) Counters() *keeper.Counters { return &c.count }

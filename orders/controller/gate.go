@@ -12,6 +12,6 @@ import (
 type Gate interface {
 	keeper.Gate
 	OldestQueued(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error)
-	Probe(ctx context.Context) []inventory.Master
-	Master(ctx context.Context, sku string) (string, error)
+	ProbeMasters(ctx context.Context) []inventory.Master
+	MasterOf(ctx context.Context, sku string) (string, error)
 }

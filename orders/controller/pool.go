@@ -134,7 +134,7 @@ func (p *pool) start(s *slot) bool {
 // stores, at wrote, counts as progress of a slot that is idle and has not failed. The caller
 // holds the pool's mu.
 func (s *slot) lastProgress(wrote time.Time) time.Time {
-	at := s.Progressed()
+	at := s.LastProgress()
 	if s.progressAt.After(at) {
 		at = s.progressAt
 	}

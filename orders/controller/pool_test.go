@@ -65,7 +65,7 @@ type failingGate struct {
 	onQueue func()
 }
 
-func (g failingGate) Queue(context.Context, string, string, int64) ([]inventory.QueuedOrder, error) {
+func (g failingGate) ReadQueue(context.Context, string, string, int64) ([]inventory.QueuedOrder, error) {
 	g.onQueue()
 	return nil, errors.New("redis is down")
 }
@@ -78,7 +78,7 @@ func TestDrainingPassTakesNoPlace(t *testing.T) {
 	taken := map[keeper.Work]int{}
 	for _, todo := range []keeper.Work{keeper.Drain, keeper.Drain | keeper.ReleaseHolds} {
 		gate := failingGate{onQueue: func() { taken[todo] = len(p.places) }}
-		s := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{Gate: gate, Batch: 1}), lock: &testLock{ctx: t.Context()}, doing: todo, stopped: make(chan struct{})}
+		s := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{Gate: gate, MaxBatch: 1}), lock: &testLock{ctx: t.Context()}, doing: todo, stopped: make(chan struct{})}
 		p.serve(s, t.Context())
 		<-s.stopped
 	}

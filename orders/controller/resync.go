@@ -73,10 +73,10 @@ func (c *Controller) announce(ctx context.Context, sku string, epoch int64) (now
 	return wait == 0, err
 }
 
-// Stale announces the replacement of the stale gate of sku, whose epoch is given. A buyer's
-// request usually finds a stale gate before the keeper does. Further calls for the same epoch
-// do nothing for store.CatalogLease.
-func (c *Controller) Stale(ctx context.Context, sku string, epoch int64) {
+// ReplaceStaleGate announces the replacement of the stale gate of sku, whose epoch is given. A
+// buyer's request usually finds a stale gate before the keeper does. Further calls for the same
+// epoch do nothing for store.CatalogLease.
+func (c *Controller) ReplaceStaleGate(ctx context.Context, sku string, epoch int64) {
 	if asked, _ := c.staleEpochs.Swap(sku, epoch); asked == epoch {
 		return
 	}

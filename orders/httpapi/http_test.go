@@ -238,7 +238,7 @@ func TestAnswers(t *testing.T) {
 		}
 		check.Is(t, check.Err(f.ask("POST", "/v1/orders/"+id+"/cancel", "")), orders.ErrAlreadyPaid)
 
-		bare.Settled(t, p, "S")
+		bare.WaitSettled(t, p, "S")
 		w, _ = f.ask("GET", "/v1/admin/sales/S/audit", "")
 		if w.Body.String() != `{"sku":"S","total":10,"available":8,"queued":0,"sold":2,"paid":2,"pending":0,"restoring":0,"oversold":0,"drift":0,"balanced":true}` {
 			t.Errorf("audit: %s, want 8 available and 2 paid", w.Body)

@@ -80,7 +80,7 @@ func (k *Keeper) refuseOld(ctx context.Context, batch []inventory.QueuedOrder) (
 			refused[i] = orders.Decision{Queued: q, Refused: orders.Unavailable}
 		}
 		k.notify(ctx, refused)
-		batch, err = k.gate.Queue(ctx, k.sku, batch[len(batch)-1].Entry, int64(k.batch))
+		batch, err = k.gate.ReadQueue(ctx, k.sku, batch[len(batch)-1].Entry, int64(k.batch))
 	}
 	return err
 }
@@ -105,7 +105,7 @@ func (c *Commit) Reserved(o inventory.QueuedOrder) (time.Time, bool) {
 	if c.ClockOffset == nil {
 		return time.Time{}, false
 	}
-	at := o.At.Add(-*c.ClockOffset)
+	at := o.AcceptedAt.Add(-*c.ClockOffset)
 	if at.After(c.Began) {
 		at = c.Began
 	}

@@ -32,7 +32,7 @@ func TestCommitTwice(t *testing.T) {
 		eve := kit.QueuedOrder("44444444-0000-7000-8000-000000000000", "eve", "", 1)
 		eve.Epoch = batch[0].Epoch
 		batch = append(batch, eve,
-			inventory.QueuedOrder{Epoch: eve.Epoch, OrderID: "55555555-0000-7000-8000-000000000000", Buyer: "ann", Quantity: 2, Key: "k", Fingerprint: batch[0].Fingerprint, At: kit.DecidedAt})
+			inventory.QueuedOrder{Epoch: eve.Epoch, OrderID: "55555555-0000-7000-8000-000000000000", Buyer: "ann", Quantity: 2, Key: "k", Fingerprint: batch[0].Fingerprint, AcceptedAt: kit.DecidedAt})
 
 		first, err := b.Store.Commit(t.Context(), "S", k.Fence(), batch)
 		check.Must(t, err)

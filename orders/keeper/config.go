@@ -13,7 +13,7 @@ type Config struct {
 	Store      *store.Store
 	Gate       Gate
 	Commits    *GroupCommit // shared by the keepers of a node
-	Batch      int          // maximum number of orders in a transaction; a gate's script takes at most 500 ids
+	MaxBatch   int          // maximum number of orders in a transaction; a gate's script takes at most 500 ids
 	ScanPasses int64        // number of passes with ScanPage that a scan should take, at least 1
 	Log        *slog.Logger
 	Count      *Counters // shared by the keepers of a node
@@ -34,7 +34,7 @@ type Config struct {
 func New(sale *orders.Sale, cfg Config) *Keeper {
 	k := &Keeper{
 		sku: sale.SKU, fence: sale.Fence, store: cfg.Store, gate: cfg.Gate, commits: cfg.Commits,
-		batch: cfg.Batch, scanPasses: cfg.ScanPasses, log: cfg.Log, announce: cfg.Announce, notify: cfg.Notify, committed: cfg.OnCommit, count: cfg.Count,
+		batch: cfg.MaxBatch, scanPasses: cfg.ScanPasses, log: cfg.Log, announce: cfg.Announce, notify: cfg.Notify, committed: cfg.OnCommit, count: cfg.Count,
 	}
 	k.progress()
 	return k

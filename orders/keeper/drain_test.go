@@ -24,8 +24,8 @@ type lateOrderGate struct {
 	reads, acks atomic.Int64
 }
 
-func (g *lateOrderGate) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error) {
-	batch, err := g.Gate.Queue(ctx, sku, after, limit)
+func (g *lateOrderGate) ReadQueue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error) {
+	batch, err := g.Gate.ReadQueue(ctx, sku, after, limit)
 	if g.reads.Add(1) == 2 {
 		close(g.secondRead)
 	}
@@ -63,7 +63,7 @@ func TestDrainFindsLateOrder(t *testing.T) {
 				}
 				left, err := k.Pass(t.Context(), keeper.Drain)
 				check.Must(t, err)
-				queue, err := b.Gate.Queue(t.Context(), "S", "", 10)
+				queue, err := b.Gate.ReadQueue(t.Context(), "S", "", 10)
 				check.Must(t, err)
 				if left&keeper.Drain == 0 && len(queue) > 0 {
 					t.Errorf("%d orders, late order %v: Pass did not return Drain, although %d orders are still queued", first, late, len(queue))

@@ -27,10 +27,10 @@ func TestDriftIsRepairedAtAnyMoment(t *testing.T) {
 		b := bare.Open(t, s, kit.Sale("S", 1, 1))
 		names := slices.Sorted(maps.Keys(bare.Drifts))
 		rapid.Check(t, func(r *rapid.T) {
-			b.Empty(t)
+			b.DeleteAll(t)
 			b.Gate = bare.NewGate(b.Rdb, time.Nanosecond)
 			put := kit.Sale("S", rapid.Int64Range(1, 12).Draw(r, "total"), 3)
-			kit.Put(t, b.Store, put)
+			kit.PutSale(t, b.Store, put)
 			sh := shop.New(shop.Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)})
 			k := b.Keeper(t, "S")
 			k.Finish(t)
@@ -68,7 +68,7 @@ func TestDriftIsRepairedAtAnyMoment(t *testing.T) {
 			if n := k.Counters().Repaired.Load(); n > 0 && !drifted {
 				r.Fatalf("got %d repairs without drift, want none", n)
 			}
-			if wrong := b.Wrong(t); len(wrong) > 0 {
+			if wrong := b.Inconsistencies(t); len(wrong) > 0 {
 				r.Fatal(wrong)
 			}
 			for i := range b.Audit(t).Available {

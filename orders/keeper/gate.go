@@ -8,7 +8,7 @@ import (
 
 // Gate is the part of inventory.Keeping that a keeper uses.
 type Gate interface {
-	Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error)
+	ReadQueue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error)
 	Ack(ctx context.Context, sku string, orders []inventory.QueuedOrder, release []string) (left int64, err error)
 	ReleaseHolds(ctx context.Context, sku string, epoch int64, ids []string) (int64, error)
 	ConfirmHolds(ctx context.Context, sku string, epoch int64, ids []string) error

@@ -25,7 +25,7 @@ func kept(t *testing.T, st *store.Store, skus ...string) []store.SaleOrders {
 	t.Helper()
 	var batches []store.SaleOrders
 	for i, sku := range skus {
-		kit.Put(t, st, kit.Sale(sku, 1, 1))
+		kit.PutSale(t, st, kit.Sale(sku, 1, 1))
 		taken, err := st.TakeOver(t.Context(), sku)
 		check.Must(t, err)
 		id := fmt.Sprintf("%08d-0000-7000-8000-000000000000", i+1)

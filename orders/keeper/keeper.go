@@ -63,9 +63,9 @@ type Keeper struct {
 // Fence returns the fence that every database write of this keeper is conditional on.
 func (k *Keeper) Fence() int64 { return k.fence }
 
-// Progressed returns the time of the keeper's last progress. A commit, an answered write to
+// LastProgress returns the time of the keeper's last progress. A commit, an answered write to
 // the gate and a step of a rebuild are progress.
-func (k *Keeper) Progressed() time.Time { return *k.progressed.Load() }
+func (k *Keeper) LastProgress() time.Time { return *k.progressed.Load() }
 
 // Pass drains the queue and then does the other work of todo in this order: release, inspect,
 // compare. It returns the work that is left, including work that the pass discovered. Pass
@@ -145,7 +145,7 @@ func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 	defer func() { err = errors.Join(err, (<-acking).err) }()
 	after := ""
 	for range batchesInTurn {
-		batch, err := k.gate.Queue(ctx, k.sku, after, int64(k.batch))
+		batch, err := k.gate.ReadQueue(ctx, k.sku, after, int64(k.batch))
 		if err != nil {
 			return false, err
 		}

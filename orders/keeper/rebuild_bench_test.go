@@ -32,7 +32,7 @@ func BenchmarkRebuild(b *testing.B) {
 		for range cap(ids) {
 			id := uuid.Must(uuid.NewV7()).String()
 			ids = append(ids, inventory.QueuedOrder{
-				OrderID: id, Buyer: "buyer-" + id[24:], Quantity: 1, Key: "key-" + id[24:], Fingerprint: strings.Repeat("f", 32), At: time.Now().UTC(),
+				OrderID: id, Buyer: "buyer-" + id[24:], Quantity: 1, Key: "key-" + id[24:], Fingerprint: strings.Repeat("f", 32), AcceptedAt: time.Now().UTC(),
 			})
 		}
 		sale, err := p.Store.Sale(b.Context(), "S")

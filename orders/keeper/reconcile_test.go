@@ -116,7 +116,7 @@ func TestComparisonIsExact(t *testing.T) {
 // settledSale puts a sale with a pending, a released and a confirmed order, and a queued one.
 func settledSale(t *testing.T, b *bare.Bare) {
 	t.Helper()
-	kit.Put(t, b.Store, kit.Sale("S", 30, 3))
+	kit.PutSale(t, b.Store, kit.Sale("S", 30, 3))
 	b.Keeper(t, "S").Finish(t)
 	b.Reserve(t, "ann", "", 2)
 	cancelled, paid := b.Reserve(t, "bob", "", 2), b.Reserve(t, "eve", "", 1)
@@ -137,7 +137,7 @@ func TestDriftIsRepaired(t *testing.T) {
 		for i, what := range slices.Repeat(slices.Collect(maps.Keys(bare.Drifts)), 2) {
 			drift, paged := bare.Drifts[what], i >= len(bare.Drifts) // paged: one page per pass, as with many buyers
 			t.Run(what, func(t *testing.T) {
-				b.Empty(t)
+				b.DeleteAll(t)
 				settledSale(t, b)
 				if !drift(t, b) {
 					t.Fatal("the drift found nothing that it could change")
@@ -160,7 +160,7 @@ func TestDriftIsRepaired(t *testing.T) {
 					symptom, times, _ := k.Symptom()
 					t.Errorf("got %d repairs, want 1; symptom %q %d times", n, symptom, times)
 				}
-				kit.None(t, b.Wrong(t))
+				kit.NoneWrong(t, b.Inconsistencies(t))
 				compares(t, k)
 				if n := k.Counters().Repaired.Load(); n != 1 {
 					t.Errorf("got %d repairs after further comparisons, want 1", n)
@@ -179,9 +179,9 @@ func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 		servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 			b := bare.Open(t, s, kit.Sale("S", 30, 3))
 			fail, failed := kit.Once(kit.Fault{Step: step})
-			k := bare.KeeperOf(t, b.Store, bare.Faulty(b.Gate, fail), "S")
+			k := bare.KeeperOf(t, b.Store, bare.FaultyGate(b.Gate, fail), "S")
 			if step == "mark" {
-				k.Use(bare.FaultyStore(t, b.Store, fail), bare.Faulty(b.Gate, fail))
+				k.Use(bare.FaultyStore(t, b.Store, fail), bare.FaultyGate(b.Gate, fail))
 			}
 			k.Finish(t)   // marks all orders so far released
 			k.SetBatch(4) // one transaction for the four orders
@@ -190,7 +190,7 @@ func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 				b.Reserve(t, fmt.Sprint("buyer-", i), "", 1)
 			}
 			expire := func() {
-				kit.Overdue(t, b.Store.DB, late)
+				kit.MakeOverdue(t, b.Store.DB, late)
 				check.Must(t, check.Err(b.Store.Expire(t.Context())))
 			}
 			pass := func() error { return k.Step(t.Context()) }
@@ -305,8 +305,8 @@ func TestOverwritingAvailableOversells(t *testing.T) {
 			t.Errorf("got audit %+v, want drift -2", a)
 		}
 		compares(t, k)
-		if a := b.Audit(t); k.Counters().Repaired.Load() != 1 || a.Oversold != 0 || a.Sold != 2 || len(b.Wrong(t)) > 0 {
-			t.Errorf("got %d repairs, want 1; audit %+v, wrong: %v", k.Counters().Repaired.Load(), a, b.Wrong(t))
+		if a := b.Audit(t); k.Counters().Repaired.Load() != 1 || a.Oversold != 0 || a.Sold != 2 || len(b.Inconsistencies(t)) > 0 {
+			t.Errorf("got %d repairs, want 1; audit %+v, wrong: %v", k.Counters().Repaired.Load(), a, b.Inconsistencies(t))
 		}
 	})
 }

@@ -28,12 +28,12 @@ func busySale(t *testing.T, s *servers.Stores) *bare.Bare {
 	ctx := t.Context()
 	check.Must(t, check.Err(b.Store.Pay(ctx, "ann", paid, "ref")))
 	check.Must(t, check.Err(b.Store.Cancel(ctx, "bob", cancelled)))
-	kit.Overdue(t, b.Store.DB, expired)
+	kit.MakeOverdue(t, b.Store.DB, expired)
 	check.Must(t, check.Err(b.Store.Expire(ctx)))
 	b.Reserve(t, "joe", "k", 2)
 	b.Reserve(t, "sue", "", 3)
 	put.Total = 20
-	kit.Put(t, b.Store, put)
+	kit.PutSale(t, b.Store, put)
 	return b
 }
 
@@ -66,7 +66,7 @@ func eachStep(t *testing.T, f func(t *testing.T, b *bare.Bare, at kit.Fault)) {
 			for _, at := range []kit.Fault{{Step: step}, {Step: step, After: true}} {
 				t.Run(at.String(), func(t *testing.T) {
 					b := busySale(t, s)
-					defer b.Empty(t) // all cases share the stores
+					defer b.DeleteAll(t) // all cases share the stores
 					if i >= 7 {
 						check.Must(t, check.Err(b.Store.RequestRebuild(t.Context(), "S")))
 					}
@@ -84,7 +84,7 @@ func TestKeeperDiesAtAnyStep(t *testing.T) {
 	t.Parallel()
 	eachStep(t, func(t *testing.T, b *bare.Bare, at kit.Fault) {
 		die, dead := kit.FromThenOn(at)
-		first := b.Failing(t, die)
+		first := b.FailingKeeper(t, die)
 		if err := first.Run(t.Context()); !errors.Is(err, kit.ErrFault) || !dead.Load() {
 			t.Fatalf("got error %v, want the keeper to die", err)
 		}
@@ -101,7 +101,7 @@ func TestKeeperDiesAtAnyStep(t *testing.T) {
 		next := b.Keeper(t, "S")
 		compares(t, next)
 		checkNoDrift(t, next, "the next keeper")
-		kit.None(t, wrongAfterBusySale(t, b))
+		kit.NoneWrong(t, wrongAfterBusySale(t, b))
 		// The first keeper resumes and reaches the stores again.
 		first.Use(b.Store, b.Gate)
 		first.Work |= keeper.ReleaseHolds | keeper.Inspect
@@ -118,7 +118,7 @@ func TestFailedStepIsRepeated(t *testing.T) {
 	t.Parallel()
 	eachStep(t, func(t *testing.T, b *bare.Bare, at kit.Fault) {
 		fail, failed := kit.Once(at)
-		k := b.Failing(t, fail)
+		k := b.FailingKeeper(t, fail)
 		for err := kit.ErrFault; err != nil; {
 			k.Work |= keeper.Compare | keeper.Scan
 			if err = k.Run(t.Context()); err != nil && !errors.Is(err, kit.ErrFault) {
@@ -128,7 +128,7 @@ func TestFailedStepIsRepeated(t *testing.T) {
 		if !failed.Load() {
 			t.Fatal("the fault did not happen")
 		}
-		kit.None(t, wrongAfterBusySale(t, b))
+		kit.NoneWrong(t, wrongAfterBusySale(t, b))
 		compares(t, k)
 		checkNoDrift(t, k, "the same keeper")
 	})

@@ -51,7 +51,7 @@ func (w *sweepers) expire(t *testing.T, at kit.Fault) (wrong []string) {
 		units += quantity
 	}
 	w.Bare.Keeper(t, "S").Finish(t)
-	kit.Overdue(t, w.Store.DB, ids...)
+	kit.MakeOverdue(t, w.Store.DB, ids...)
 
 	w.dying.Store(int64(w.deaths))
 	w.intruder.Store(w.intruders)
@@ -73,7 +73,7 @@ func (w *sweepers) expire(t *testing.T, at kit.Fault) (wrong []string) {
 	if view, err := w.Bare.Gate.Inspect(t.Context(), "S"); err != nil || view.Holds != 0 {
 		wrong = append(wrong, fmt.Sprintf("got %d holds (%v), want none", view.Holds, err))
 	}
-	return append(wrong, kit.BrokenClosing(t, w.Store.DB)...)
+	return append(wrong, kit.InconsistentOrders(t, w.Store.DB)...)
 }
 
 // node sweeps and keeps in turn until all orders are released or the node is dead.
@@ -88,7 +88,7 @@ func (w *sweepers) node(t *testing.T, at kit.Fault) error {
 		}
 		return nil
 	})
-	store, gate := bare.FaultyStore(t, w.Store, plan), w.gate(bare.Faulty(unitGate{w.Bare.Gate, &w.released}, plan))
+	store, gate := bare.FaultyStore(t, w.Store, plan), w.gate(bare.FaultyGate(unitGate{w.Bare.Gate, &w.released}, plan))
 	for !dead && t.Context().Err() == nil {
 		_, err := store.Expire(t.Context())
 		if err == nil {
@@ -162,7 +162,7 @@ func TestHundredSweepersDieAtEachStep(t *testing.T) {
 					if at == (kit.Fault{Step: "close", After: true}) {
 						w.deaths = 1 // the first node closes all orders
 					}
-					kit.None(t, w.expire(t, at))
+					kit.NoneWrong(t, w.expire(t, at))
 				})
 			}
 		}

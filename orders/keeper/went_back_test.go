@@ -29,7 +29,7 @@ func TestDatabaseWentBack(t *testing.T) {
 		} {
 			t.Run("to before "+to, func(t *testing.T) {
 				b := bare.Open(t, s, kit.Sale("S", 10, 3))
-				defer b.Empty(t) // all cases share the stores
+				defer b.DeleteAll(t) // all cases share the stores
 				before := b.Keeper(t, "S")
 				before.Finish(t)
 				earlier := b.Keeper(t, "S")
@@ -55,7 +55,7 @@ func TestDatabaseWentBack(t *testing.T) {
 					t.Errorf("got %d queued orders after the pass of the earlier keeper, want 1", n)
 				}
 				compares(t, next)
-				kit.None(t, b.Wrong(t))
+				kit.NoneWrong(t, b.Inconsistencies(t))
 				if o := b.Rows(t)[queued]; o.Status != want {
 					t.Errorf("got status %q of the queued order, want %q", o.Status, want)
 				}

@@ -279,7 +279,7 @@ inline ack() {
 /* Keeper.drain: a batch is committed while the previous batch is removed from the queue */
 inline drain(rebuilding) {
   do
-  :: atomic { (rQueue & ~s) != 0 -> b = rQueue & ~s; answered = answered | (IS(ANSWERED_BEFORE_COMMIT) -> b & 7 : 0) }; /* Keeping.Queue */
+  :: atomic { (rQueue & ~s) != 0 -> b = rQueue & ~s; answered = answered | (IS(ANSWERED_BEFORE_COMMIT) -> b & 7 : 0) }; /* Keeping.ReadQueue */
      if
      :: atomic { KEEPS -> /* Store.Commit; then the callers are answered */
           decide(0); decide(1); decide(2);

@@ -100,7 +100,7 @@ func (s *Service) queuedOrder(ctx context.Context, buyer, id, sku string) (*orde
 	}
 	return &orders.Order{
 		ID: id, SKU: sku, Buyer: hold.Buyer, Quantity: hold.Quantity,
-		Amount: sale.Price * hold.Quantity, Currency: sale.Currency, Status: orders.Reserved, CreatedAt: hold.At,
+		Amount: sale.Price * hold.Quantity, Currency: sale.Currency, Status: orders.Reserved, CreatedAt: hold.AcceptedAt,
 	}, nil
 }
 

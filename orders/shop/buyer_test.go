@@ -43,7 +43,7 @@ func TestOrderByKeyOnlyIfTheIDIsUnknown(t *testing.T) {
 		b.Keeper(t, "S").Finish(t)
 		db, err := b.Store.DB.DB()
 		check.Must(t, err)
-		cfg := Config{Store: kit.Onto(t, b.Store.On, failingPool{db}), Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)}
+		cfg := Config{Store: kit.Onto(t, b.Store.WithPool, failingPool{db}), Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)}
 		if o, err := New(cfg).Order(ctx, "ann", first, "S", "l"); err == nil {
 			t.Errorf("order %s, while the database fails: %s, want an error", first, o.ID)
 		} else {

@@ -29,7 +29,7 @@ type sharedCommit struct {
 func newSharedCommit(timeout time.Duration, buyers, batch, transactions int, commit func(context.Context, string, []inventory.QueuedOrder) ([]orders.Decision, error)) *sharedCommit {
 	c := &sharedCommit{commit: commit, refused: new(atomic.Int64)}
 	c.Group = coalesce.New(coalesce.Config[inventory.QueuedOrder, orders.Decision]{
-		Callers: buyers, Batch: batch, Calls: transactions, Timeout: timeout, Call: c.call,
+		MaxCallers: buyers, MaxBatch: batch, MaxCalls: transactions, Timeout: timeout, Call: c.call,
 	})
 	return c
 }

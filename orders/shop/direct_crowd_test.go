@@ -70,7 +70,7 @@ var rightRules = directRules{
 		check.Must(t, check.Err(bare.EnterDirect(t, b.Store, time.Minute))) // the sale may be in direct mode already
 	},
 	order: func(t *testing.T, b *bare.Bare, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
-		return b.Store.Direct(t.Context(), "S", batch)
+		return b.Store.CommitDirect(t.Context(), "S", batch)
 	},
 }
 
@@ -111,8 +111,8 @@ func TestDirectModeInAnyOrder(t *testing.T) {
 // anyOrder runs random steps on empty stores, and returns the violations.
 func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wrong []string) {
 	t.Helper()
-	b.Empty(t)
-	kit.Put(t, b.Store, kit.Sale("S", 3, 3))
+	b.DeleteAll(t)
+	kit.PutSale(t, b.Store, kit.Sale("S", 3, 3))
 	keepers := []*bare.Keeper{b.Keeper(t, "S")}
 	keepers[0].Finish(t)
 	accepted := map[string]bool{}
@@ -177,7 +177,7 @@ func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wro
 			wrong = append(wrong, "refused, and durable: "+id)
 		}
 	}
-	return append(wrong, b.Wrong(t)...)
+	return append(wrong, b.Inconsistencies(t)...)
 }
 
 // cancelOne cancels one of the pending orders, if there is one.

@@ -22,7 +22,7 @@ import (
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	stores, err := servers.Embedded(ctx) // a real program has the URL of a Redis and the DSN of a MySQL
+	stores, err := servers.StartEmbedded(ctx) // a real program has the URL of a Redis and the DSN of a MySQL
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -72,7 +72,7 @@ func (s *Service) refusedAtGate(ctx context.Context, p Placement, epoch int64, e
 	case !ok:
 		return Placed{}, errors.Join(orders.ErrUnavailable, err)
 	case errors.Is(err, inventory.ErrStale):
-		s.controller.Stale(ctx, p.SKU, epoch)
+		s.controller.ReplaceStaleGate(ctx, p.SKU, epoch)
 	case r.Final:
 		return s.refused(ctx, p, refusal{reason: err, source: gate, epoch: epoch, known: r.Known})
 	}

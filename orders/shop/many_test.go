@@ -64,14 +64,14 @@ func TestThousandSales(t *testing.T) {
 	})
 }
 
-// hungGate is a Gate whose Queue does not return until free is closed.
+// hungGate is a Gate whose ReadQueue does not return until free is closed.
 type hungGate struct {
 	Gate
 	free  chan struct{}
 	calls atomic.Int64 // calls that wait for an answer
 }
 
-func (g *hungGate) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error) {
+func (g *hungGate) ReadQueue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error) {
 	g.calls.Add(1)
 	defer g.calls.Add(-1)
 	select {
@@ -79,7 +79,7 @@ func (g *hungGate) Queue(ctx context.Context, sku, after string, limit int64) ([
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	return g.Gate.Queue(ctx, sku, after, limit)
+	return g.Gate.ReadQueue(ctx, sku, after, limit)
 }
 
 // While three hundred sales have orders to commit, a node works on 64 of them at a time,

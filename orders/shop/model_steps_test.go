@@ -33,7 +33,7 @@ func (m *modelSale) payLate(o *orders.Order, ref string, patient bool) {
 	if hold := late.hold; hold != nil {
 		late.stop()
 		if !slices.ContainsFunc(m.queued, func(q inventory.QueuedOrder) bool { return q.OrderID == hold.id }) {
-			m.queued = append(m.queued, inventory.QueuedOrder{OrderID: hold.id, Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID})
+			m.queued = append(m.queued, inventory.QueuedOrder{OrderID: hold.id, Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, PaysOrder: o.ID})
 		}
 	}
 	if reason == "" && !patient {
@@ -109,7 +109,7 @@ func (m *modelSale) close(o *orders.Order, how string) {
 			want = orders.ErrOrderClosed
 		}
 	case "pay too late":
-		kit.Overdue(m.outer, m.Store.DB, id)
+		kit.MakeOverdue(m.outer, m.Store.DB, id)
 		_, err = m.Store.Pay(ctx, o.Buyer, id, "ref")
 		if o.Status == orders.PendingPayment {
 			o.Status = orders.Expired
@@ -120,7 +120,7 @@ func (m *modelSale) close(o *orders.Order, how string) {
 			want = orders.ErrAlreadyPaid
 		}
 	case "expire":
-		kit.Overdue(m.outer, m.Store.DB, id)
+		kit.MakeOverdue(m.outer, m.Store.DB, id)
 		_, err = m.Store.Expire(ctx)
 		if o.Status == orders.PendingPayment {
 			o.Status = orders.Expired
@@ -140,7 +140,7 @@ func (m *modelSale) keep(faults kit.Plan) {
 		}
 		return nil
 	})
-	k := bare.KeeperOf(m.outer, bare.FaultyStore(m.outer, m.Store, plan), bare.Faulty(m.Gate, plan), "S")
+	k := bare.KeeperOf(m.outer, bare.FaultyStore(m.outer, m.Store, plan), bare.FaultyGate(m.Gate, plan), "S")
 	failing = faults != nil
 	if err := k.Run(m.outer.Context()); err != nil && !errors.Is(err, kit.ErrFault) {
 		m.t.Fatalf("keeper: %v", err)

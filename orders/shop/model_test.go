@@ -179,11 +179,11 @@ func TestRandomStepsAgainstModel(t *testing.T) {
 	s := servertest.Open(t, servers.KindEmbedded)
 	b := bare.Open(t, s, kit.Sale("S", 1, 1))
 	rapid.Check(t, func(r *rapid.T) {
-		b.Empty(t)
+		b.DeleteAll(t)
 		b.Gate = bare.NewGate(b.Rdb, time.Nanosecond) // has no memory of the last run
 		m := &modelSale{Bare: b, t: r, outer: t, refunds: map[orders.LatePayment]orders.Reason{}, put: kit.Sale("S", rapid.Int64Range(1, 8).Draw(r, "total"), 3)}
 		m.shop = New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)})
-		kit.Put(t, b.Store, m.put)
+		kit.PutSale(t, b.Store, m.put)
 		m.keep(nil)
 		buyer, key := rapid.SampledFrom([]string{"ann", "bob", "eve", "joe"}), rapid.SampledFrom([]string{"", "", "k", "l", "m"})
 		step := rapid.SampledFrom([]string{"queue", "commit", "ack", "release", "confirm", "mark", "terms", "shut", "recount", "install"})

@@ -51,14 +51,14 @@ func TestTotalIsLoweredBeforeTheGateHasIt(t *testing.T) {
 		b := bare.Open(t, s, put)
 		b.Reserve(t, "ann", "", 4)
 		put.Total = 6
-		kit.Put(t, b.Store, put)
+		kit.PutSale(t, b.Store, put)
 		b.Reserve(t, "bob", "", 3) // the gate still has a total of 10
 		b.Keeper(t, "S").Finish(t)
 		b.CheckAudit(t, 4, 2)
 		// If the total is lowered below the units reserved, available is negative for a while.
 		b.Reserve(t, "eve", "", 2)
 		put.Total = 4
-		kit.Put(t, b.Store, put)
+		kit.PutSale(t, b.Store, put)
 		k := b.Keeper(t, "S")
 		if err := b.Gate.SetTerms(t.Context(), "S", 1, put.Terms()); err != nil { // the keeper's first step
 			t.Fatal(err)

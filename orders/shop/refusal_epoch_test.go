@@ -25,7 +25,7 @@ func TestGateOrderOfASaleOnPayment(t *testing.T) {
 	b := bare.Open(t, servertest.Open(t, servers.KindReal), kit.Sale("S", 2, 1))
 	put := kit.Sale("S", 2, 1)
 	put.ReserveOn = orders.OnPayment
-	kit.Put(t, b.Store, put)
+	kit.PutSale(t, b.Store, put)
 	k := b.Keeper(t, "S")
 	k.Finish(t) // begins the epoch ReserveFrom, in which units are taken on payment
 	b.Reserve(t, "ann", "k", 1)
@@ -38,7 +38,7 @@ func TestGateOrderOfASaleOnPayment(t *testing.T) {
 	b.CheckAudit(t, 0, 2)
 	restore()
 	put.ReserveOn = orders.OnOrder // the epoch stays the same
-	kit.Put(t, b.Store, put)
+	kit.PutSale(t, b.Store, put)
 	k.Work |= keeper.Drain
 	check.Must(t, k.Step(t.Context()))
 	if n := len(b.Rows(t)); n != 0 {
@@ -84,9 +84,9 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 		b.Reserve(t, "ann", "k", 1)
 		restore := dump(t, b)
 		enter(b)
-		bob, err := b.Store.Direct(t.Context(), "S", queued("bob"))
+		bob, err := b.Store.CommitDirect(t.Context(), "S", queued("bob"))
 		check.Must(t, err)
-		ann, err := b.Store.Direct(t.Context(), "S", queued("ann"))
+		ann, err := b.Store.CommitDirect(t.Context(), "S", queued("ann"))
 		if check.Must(t, err); ann[0].Refused != orders.SoldOut {
 			t.Fatalf("direct order of ann: %+v, want sold out", ann[0])
 		}
@@ -143,7 +143,7 @@ func TestNoOrderWithoutUnitsBeforeTheSwitch(t *testing.T) {
 		b := bare.Open(t, s, kit.Sale("S", 2, 1))
 		put := kit.Sale("S", 2, 1)
 		put.ReserveOn = orders.OnPayment
-		kit.Put(t, b.Store, put)
+		kit.PutSale(t, b.Store, put)
 		order := func() error {
 			return check.Err(b.Store.CommitOnPayment(t.Context(), "S", []inventory.QueuedOrder{asked("ann", "k", 1)}))
 		}

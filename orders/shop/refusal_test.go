@@ -32,7 +32,7 @@ func TestRefusalIsLookedUp(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := build(t, s, nil) // p never renews its copy of the sales
 		b := &bare.Bare{Store: p.store, Gate: p.gate}
-		kit.Put(t, b.Store, kit.Sale("S", 1, 1))
+		kit.PutSale(t, b.Store, kit.Sale("S", 1, 1))
 		b.Keeper(t, "S").Finish(t)
 		b.Reserve(t, "ann", "k", 1)
 		b.Keeper(t, "S").Finish(t)
@@ -79,7 +79,7 @@ func TestCopyDoesNotVouchForAnEndedSale(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := build(t, s, nil)
-		kit.Put(t, p.store, kit.Sale("S", 1, 1))
+		kit.PutSale(t, p.store, kit.Sale("S", 1, 1))
 		placement := Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}
 		check.Must(t, p.catalog.Refresh(t.Context()))
 		_, err := p.refused(t.Context(), placement, refusal{reason: inventory.ErrClosed, source: over})
@@ -229,7 +229,7 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 	wire.Cut()
 	check.Eventually(t, "both sales are sold in direct mode", func() bool { return p.controller.DirectSales() == 2 })
 	check.Eventually(t, "direct mode refuses an order while the primary commits", func() bool { return errors.Is(order("S"), inventory.ErrSoldOut) })
-	check.Must(t, my.Lossless(context.Background())) // from now on, commits wait for a replica that does not exist
+	check.Must(t, my.RequireReplica(context.Background())) // from now on, commits wait for a replica that does not exist
 	for what, err := range map[string]error{
 		"an order in direct mode":      order("S"),
 		"an order without units":       order("P"),

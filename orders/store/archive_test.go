@@ -109,7 +109,7 @@ func TestArchiveSurvivesAKillAtAnyStep(t *testing.T) {
 	for commit, killed := 1, true; killed; commit++ {
 		for _, after := range []bool{false, true} {
 			store := endedSale(t, n)
-			kit.Put(t, store, kit.Sale("T", 10, 1)) // another sale
+			kit.PutSale(t, store, kit.Sale("T", 10, 1)) // another sale
 			other := kit.Row("0f000000-0000-7000-8000-000000000000", "buyer-0", "k", 1, orders.Paid, true)
 			other.SKU, other.ExpiresAt, other.CreatedAt, other.PaidAt = "T", kit.DecidedAt, kit.DecidedAt, &kit.DecidedAt
 			check.Must(t, store.DB.Create(&other).Error)
@@ -127,7 +127,7 @@ func TestArchiveSurvivesAKillAtAnyStep(t *testing.T) {
 				}
 				return nil
 			}
-			_, err = archived(t.Context(), archiveOf(t, kit.Onto(t, store.On, kit.Failing(store.DB, dies)), a.name))
+			_, err = archived(t.Context(), archiveOf(t, kit.Onto(t, store.WithPool, kit.Failing(store.DB, dies)), a.name))
 			if killed {
 				check.Is(t, err, kit.ErrFault)
 			}
@@ -256,7 +256,7 @@ func TestSKUOfAnArchivedSale(t *testing.T) {
 
 	check.Must(t, check.Err(archived(ctx, a)))
 	all := allRows(t, store.DB, a)
-	kit.Put(t, store, kit.Sale("S", 10, 1))
+	kit.PutSale(t, store, kit.Sale("S", 10, 1))
 	sale, err := store.TakeOver(ctx, "S")
 	check.Must(t, err)
 	if d := buys(sale.Fence, 0); d.Action != orders.Insert || d.Order.Status != orders.PendingPayment {

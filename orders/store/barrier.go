@@ -19,7 +19,7 @@ import (
 func (s *Store) newBarrier() *coalesce.Group[struct{}, struct{}] {
 	const callers = 20_000 // a limit for memory only
 	return coalesce.New(coalesce.Config[struct{}, struct{}]{
-		Callers: callers, Batch: callers, Timeout: s.Timeout,
+		MaxCallers: callers, MaxBatch: callers, Timeout: s.Timeout,
 		Call: func(ctx context.Context, _ string, batch []*coalesce.Caller[struct{}, struct{}]) {
 			// If the node has no row yet, it gets an old seen_at, because a barrier is not a
 			// heartbeat.

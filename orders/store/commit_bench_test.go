@@ -57,7 +57,7 @@ func freshBatch(size int) []inventory.QueuedOrder {
 		id := uuid.Must(uuid.NewV7()).String()
 		batch[i] = inventory.QueuedOrder{
 			OrderID: id, Buyer: "buyer-" + id, Quantity: 1, Key: "key-" + id,
-			Fingerprint: strings.Repeat("f", 32), At: time.Now().UTC(),
+			Fingerprint: strings.Repeat("f", 32), AcceptedAt: time.Now().UTC(),
 		}
 	}
 	return batch
@@ -73,7 +73,7 @@ func bareInsert(batch []inventory.QueuedOrder) (string, []any) {
 			sql.WriteByte(',')
 		}
 		sql.WriteString("(?,?,?,?,?,?,?,?,?,?,?,?)")
-		args = append(args, q.OrderID, "S", q.Buyer, q.Quantity, 1999, "EUR", "pending_payment", "", q.Key, q.Fingerprint, q.At, q.At)
+		args = append(args, q.OrderID, "S", q.Buyer, q.Quantity, 1999, "EUR", "pending_payment", "", q.Key, q.Fingerprint, q.AcceptedAt, q.AcceptedAt)
 	}
 	return sql.String(), args
 }

@@ -152,7 +152,7 @@ func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool,
 		byKey, err = readForLedger(tx, s.ordersByKey(), s.in("sku, buyer, idempotency_key", 3, len(keys)/3), keys)
 	}
 	for _, o := range append(byID, byKey...) {
-		l.Know(&o)
+		l.IndexOrder(&o)
 	}
 	return err
 }
@@ -177,7 +177,7 @@ func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.QueuedOrder) erro
 		if known := l.ByID[rows[i].ID]; known != nil {
 			*known = rows[i]
 		} else { // the buyer is full
-			l.Know(&rows[i])
+			l.IndexOrder(&rows[i])
 		}
 	}
 	var claims []orders.Claim

@@ -36,10 +36,10 @@ func (s *Store) EnterDirect(ctx context.Context, sku string, epoch int64, master
 	return entered, wrap(err, "enter direct mode of %s", sku)
 }
 
-// Direct is Commit for orders of a sale in direct mode. A refused order leaves no row. If the
+// CommitDirect is Commit for orders of a sale in direct mode. A refused order leaves no row. If the
 // error is orders.ErrNotDirect, nothing was changed. After any other error the outcome is
 // unknown.
-func (s *Store) Direct(ctx context.Context, sku string, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
+func (s *Store) CommitDirect(ctx context.Context, sku string, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
 	return s.CommitPastGate(ctx, sku, batch, PastGate, orders.ErrNotDirect, func(sale *LockedSale) bool { return sale.Mode == orders.ModeDirect })
 }
 
@@ -56,7 +56,7 @@ func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventor
 			return nil, err
 		}
 		for i := range batch {
-			batch[i].At = sale.Now
+			batch[i].AcceptedAt = sale.Now
 		}
 		one := SaleBatch{Sale: sale, fence: sale.Fence, Orders: batch}
 		switch {

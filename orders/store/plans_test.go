@@ -53,7 +53,7 @@ func onOneConnection(t *testing.T, s *Store) (*Store, func() int) {
 	t.Cleanup(func() { _ = conn.Close() })
 	_, err = conn.ExecContext(t.Context(), "SET SESSION optimizer_switch = 'index_condition_pushdown=off'")
 	check.Must(t, err)
-	one, err := s.On(conn)
+	one, err := s.WithPool(conn)
 	check.Must(t, err)
 	return one, func() int {
 		rows, err := conn.QueryContext(t.Context(), "SHOW SESSION STATUS LIKE 'Handler_read%'")

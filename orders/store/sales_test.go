@@ -49,7 +49,7 @@ func TestTwoRestocks(t *testing.T) {
 func TestManyRestocks(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
-		kit.Put(t, store, kit.Sale("S", 10, 1))
+		kit.PutSale(t, store, kit.Sale("S", 10, 1))
 		var operators sync.WaitGroup
 		for range 8 {
 			operators.Go(func() {
@@ -168,7 +168,7 @@ func TestEndSale(t *testing.T) {
 		} {
 			put, now := kit.Sale("S", 10, 1), kit.ClockOf(t, store.DB)
 			put.OpensAt, put.ClosesAt = now.Add(window[0]), now.Add(window[1])
-			kit.Put(t, store, put)
+			kit.PutSale(t, store, put)
 			before := kit.ClockOf(t, store.DB)
 			closed, err := store.EndSale(t.Context(), "S")
 			check.Must(t, err)

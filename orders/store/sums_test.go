@@ -15,7 +15,7 @@ import (
 func TestOrdersByHold(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
-		kit.Put(t, store, kit.Sale("S", 10, 10))
+		kit.PutSale(t, store, kit.Sale("S", 10, 10))
 		ids := kit.InsertPendingOrders(t, store.DB, 2)
 		late, plain := ids[0], ids[1]
 		kit.Exec(t, store.DB, "UPDATE orders SET hold_id = '"+late+"+paid' WHERE id = '"+late+"'")

@@ -200,9 +200,9 @@ func (w *Wire) Delay(which Direction, d, jitter time.Duration) {
 	}
 }
 
-// Lose drops all traffic in one direction until mend is called, without closing
+// DropTraffic drops all traffic in one direction until mend is called, without closing
 // connections. Mend closes all connections, because some have lost data.
-func (w *Wire) Lose(which Direction) (mend func()) {
+func (w *Wire) DropTraffic(which Direction) (mend func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.loses |= which

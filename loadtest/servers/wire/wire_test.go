@@ -167,7 +167,7 @@ func TestLose(t *testing.T) {
 		c := dial()
 		mustEcho(t, c, "a")
 		<-got
-		mend := w.Lose(which)
+		mend := w.DropTraffic(which)
 		for _, c := range []*client{c, dial()} {
 			var timeout net.Error
 			if answer, err := c.ask("b", soon); !errors.As(err, &timeout) || !timeout.Timeout() {

@@ -32,7 +32,7 @@ func Open(t testing.TB, s *servers.Stores, put orders.Sale) *Bare {
 	t.Helper()
 	b := &Bare{Store: OpenStore(t, s.SQL), Rdb: kit.OpenRedis(t, s.RedisURL)}
 	b.Gate = NewGate(b.Rdb, 0)
-	kit.Put(t, b.Store, put)
+	kit.PutSale(t, b.Store, put)
 	b.Keeper(t, put.SKU).Finish(t)
 	return b
 }
@@ -66,7 +66,7 @@ func TakeOver(t testing.TB, st *store.Store, gate keeper.Gate, batch int, sku st
 	}
 	count := new(keeper.Counters)
 	return keeper.New(sale, keeper.Config{
-		Store: st, Gate: gate, Batch: batch, ScanPasses: 1, Log: check.Log(t), Count: count,
+		Store: st, Gate: gate, MaxBatch: batch, ScanPasses: 1, Log: check.Log(t), Count: count,
 		Commits: keeper.NewGroupCommit(st, batch, 24, time.Second, count),
 		Announce: func(ctx context.Context, sku string, epoch int64) (bool, error) { // no other node relies on the gate
 			return true, st.Announce(ctx, sku, epoch)
@@ -127,7 +127,7 @@ func (b *Bare) Reserve(t testing.TB, buyer, key string, quantity int64) string {
 // Queue returns the queue of the sale S.
 func (b *Bare) Queue(t testing.TB) []inventory.QueuedOrder {
 	t.Helper()
-	q, err := b.Gate.Queue(t.Context(), "S", "", 500)
+	q, err := b.Gate.ReadQueue(t.Context(), "S", "", 500)
 	check.Must(t, err)
 	return q
 }
@@ -178,8 +178,8 @@ func EnterDirect(t testing.TB, st *store.Store, alive time.Duration) (entered bo
 	return st.EnterDirect(t.Context(), "S", sale.Epoch, inventory.Standalone, alive)
 }
 
-// Empty deletes all data from both stores.
-func (b *Bare) Empty(t testing.TB) {
+// DeleteAll deletes all data from both stores.
+func (b *Bare) DeleteAll(t testing.TB) {
 	t.Helper()
 	kit.Exec(t, b.Store.DB, "DELETE FROM refunds")
 	kit.Exec(t, b.Store.DB, "DELETE FROM orders")
@@ -192,7 +192,7 @@ func (b *Bare) Empty(t testing.TB) {
 func StoreWithOrders(t testing.TB, sql string, n int) (*store.Store, []string) {
 	t.Helper()
 	st := OpenStore(t, sql)
-	kit.Put(t, st, kit.Sale("S", int64(n)+5, 1))
+	kit.PutSale(t, st, kit.Sale("S", int64(n)+5, 1))
 	return st, kit.InsertPendingOrders(t, st.DB, n)
 }
 
@@ -210,9 +210,9 @@ func Start(t testing.TB, run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// Settled waits until the audit of a sale balances and no units are queued or restoring, and
+// WaitSettled waits until the audit of a sale balances and no units are queued or restoring, and
 // returns the audit.
-func Settled(t testing.TB, p interface {
+func WaitSettled(t testing.TB, p interface {
 	Audit(ctx context.Context, sku string) (store.Audit, error)
 }, sku string) (a store.Audit) {
 	t.Helper()

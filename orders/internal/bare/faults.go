@@ -16,11 +16,11 @@ type faultyGate struct {
 	plan kit.Plan
 }
 
-// Faulty returns gate with the faults of plan.
-func Faulty(gate keeper.Gate, plan kit.Plan) keeper.Gate { return faultyGate{gate, plan} }
+// FaultyGate returns gate with the faults of plan.
+func FaultyGate(gate keeper.Gate, plan kit.Plan) keeper.Gate { return faultyGate{gate, plan} }
 
-func (g faultyGate) Queue(ctx context.Context, sku, after string, limit int64) (q []inventory.QueuedOrder, err error) {
-	err = g.plan.Around("queue", func() (err error) { q, err = g.Gate.Queue(ctx, sku, after, limit); return err })
+func (g faultyGate) ReadQueue(ctx context.Context, sku, after string, limit int64) (q []inventory.QueuedOrder, err error) {
+	err = g.plan.Around("queue", func() (err error) { q, err = g.Gate.ReadQueue(ctx, sku, after, limit); return err })
 	if err != nil {
 		return nil, err
 	}
@@ -62,14 +62,14 @@ func (g faultyGate) Discard(ctx context.Context, d *inventory.Draft) error {
 	return g.plan.Around("discard", func() error { return g.Gate.Discard(ctx, d) })
 }
 
-// Failing takes over the sale S and returns a keeper. Its calls to both stores fail as
+// FailingKeeper takes over the sale S and returns a keeper. Its calls to both stores fail as
 // planned.
-func (b *Bare) Failing(t testing.TB, plan kit.Plan) *Keeper {
+func (b *Bare) FailingKeeper(t testing.TB, plan kit.Plan) *Keeper {
 	t.Helper()
-	return KeeperOf(t, FaultyStore(t, b.Store, plan), Faulty(b.Gate, plan), "S")
+	return KeeperOf(t, FaultyStore(t, b.Store, plan), FaultyGate(b.Gate, plan), "S")
 }
 
 // FaultyStore returns a copy of the store whose commits fail as planned.
 func FaultyStore(t testing.TB, s *store.Store, plan kit.Plan) *store.Store {
-	return kit.Onto(t, s.On, kit.Failing(s.DB, plan))
+	return kit.Onto(t, s.WithPool, kit.Failing(s.DB, plan))
 }

@@ -18,16 +18,16 @@ import (
 	"flashsale/orders"
 )
 
-// None fails the test if wrong is not empty.
-func None(t testing.TB, wrong []string) {
+// NoneWrong fails the test if wrong is not empty.
+func NoneWrong(t testing.TB, wrong []string) {
 	t.Helper()
 	if len(wrong) > 0 {
 		t.Fatal(wrong)
 	}
 }
 
-// Put calls PutSale and fails the test on an error.
-func Put(t testing.TB, store interface {
+// PutSale calls PutSale and fails the test on an error.
+func PutSale(t testing.TB, store interface {
 	PutSale(context.Context, orders.Sale, ...string) (orders.Sale, error)
 }, s orders.Sale) {
 	t.Helper()
@@ -74,15 +74,15 @@ func ClockOf(t testing.TB, db *gorm.DB) time.Time {
 	return now
 }
 
-// Overdue moves expires_at of these orders into the past.
-func Overdue(t testing.TB, db *gorm.DB, ids ...string) {
+// MakeOverdue moves expires_at of these orders into the past.
+func MakeOverdue(t testing.TB, db *gorm.DB, ids ...string) {
 	t.Helper()
 	Exec(t, db, "UPDATE orders SET expires_at = ? WHERE id IN ?", ClockOf(t, db).Add(-time.Second), ids)
 }
 
-// BrokenClosing describes each order whose status contradicts its paid_at and closed_at, and
+// InconsistentOrders describes each order whose status contradicts its paid_at and closed_at, and
 // the column sold of the sale S if it is not the number of units in open orders.
-func BrokenClosing(t testing.TB, db *gorm.DB) (wrong []string) {
+func InconsistentOrders(t testing.TB, db *gorm.DB) (wrong []string) {
 	t.Helper()
 	rows := RowsOf(t, db)
 	for id, o := range rows {
@@ -148,13 +148,13 @@ func Row(id, buyer, key string, quantity int64, status orders.Status, released b
 
 // QueuedOrder returns an order as it is in the queue.
 func QueuedOrder(id, buyer, key string, quantity int64) inventory.QueuedOrder {
-	return inventory.QueuedOrder{OrderID: id, Buyer: buyer, Key: key, Quantity: quantity, Fingerprint: "h", At: DecidedAt}
+	return inventory.QueuedOrder{OrderID: id, Buyer: buyer, Key: key, Quantity: quantity, Fingerprint: "h", AcceptedAt: DecidedAt}
 }
 
 // QueuedPayment returns an attempt of a late payment as it is in the queue.
 func QueuedPayment(hold, buyer, order, ref string, quantity int64) inventory.QueuedOrder {
 	q := QueuedOrder(hold, buyer, ref, quantity)
-	q.Pays = order
+	q.PaysOrder = order
 	return q
 }
 

@@ -62,7 +62,7 @@ func (l *Live) stats(limit int) nodeStats {
 // their heartbeats, so they are missing while MySQL is down.
 func (l *Live) nodes(ctx context.Context) []nodeStats {
 	nodes := []nodeStats{l.stats(math.MaxInt)}
-	rows, _ := l.cfg.Store.Nodes(ctx, silence) // on an error, overview.Missing contains MySQL
+	rows, _ := l.cfg.Store.LiveNodes(ctx, silence) // on an error, overview.Missing contains MySQL
 	for _, row := range rows {
 		s := nodeStats{Node: row.ID}
 		if row.ID != l.cfg.Node && json.Unmarshal([]byte(row.Stats), &s) == nil {

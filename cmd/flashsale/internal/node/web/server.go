@@ -76,7 +76,7 @@ func New(cfg Config) (*Server, error) {
 	s.engine.NoRoute(s.handle(func(*gin.Context) error { return errNotFound }))
 	s.engine.NoMethod(s.handle(func(*gin.Context) error { return errMethod }))
 	s.routes()
-	for path, page := range map[string]func(bool) ([]byte, string, error){"/": live.Page, "/ops": live.Operators} {
+	for path, page := range map[string]func(bool) ([]byte, string, error){"/": live.BuyersPage, "/ops": live.OperatorsPage} {
 		html, policy, err := page(cfg.Demo)
 		if err != nil {
 			return nil, fmt.Errorf("page %s: %w", path, err)
@@ -105,7 +105,7 @@ func (s *Server) routes() {
 	v1.Use(s.mustBeReady)
 	bounded := s.bounded // not for placing an order, which has its own timeouts
 	address := func(c *gin.Context) (int, []ratelimit.Bucket) {
-		return 1, httplimit.Address(c.ClientIP(), s.cfg.LimitIP)
+		return 1, httplimit.AddressBuckets(c.ClientIP(), s.cfg.LimitIP)
 	}
 	reads := ginlimit.Middleware(s.cfg.LimitRead, address, s.fail)
 	pays := ginlimit.Middleware(s.cfg.LimitPay, address, s.fail)

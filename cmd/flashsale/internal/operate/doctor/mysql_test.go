@@ -17,8 +17,8 @@ import (
 func TestSemiSynchronousPrimary(t *testing.T) {
 	t.Parallel()
 	primary, replica := servertest.OpenMySQL(t, servers.MySQLConfig{}), servertest.OpenMySQL(t, servers.MySQLConfig{})
-	check.Must(t, replica.Follow(t.Context(), primary.Addr()))
-	check.Must(t, primary.Lossless(t.Context()))
+	check.Must(t, replica.ReplicateFrom(t.Context(), primary.Addr()))
+	check.Must(t, primary.RequireReplica(t.Context()))
 	const what = "semi-synchronous replication AFTER_SYNC, 1 replicas, timeout 18446744073709551615 ms"
 	check.Eventually(t, "the replica acknowledges", func() bool { return levelOf(t, primary, what) == OK })
 	db := open(t, primary)

@@ -37,7 +37,7 @@ func runGate(ctx context.Context, l *bench, rows []Row) error {
 		return func(ctx context.Context) (sample, error) { return l.reserve(ctx, db, cfg) }
 	}
 	alone := struct{ redis.UniversalClient }{db} // a gate shares pipelines only on a *redis.Client
-	theirs := []measure{reserving(alone, inventory.Config{Batch: 1, InFlight: gateCallers})}
+	theirs := []measure{reserving(alone, inventory.Config{MaxBatch: 1, MaxInFlight: gateCallers})}
 	if rows[1].Needs = missing(redisBenchmark); rows[1].Needs == "" {
 		theirs = append(theirs, func(ctx context.Context) (sample, error) { return l.redisBenchmark(ctx, db) })
 	}

@@ -41,7 +41,7 @@ func queue(first, n int, at time.Time) []inventory.QueuedOrder {
 	batch := make([]inventory.QueuedOrder, n)
 	for i := range batch {
 		id, buyer, key := orderNumber(first + i)
-		batch[i] = inventory.QueuedOrder{OrderID: id, Buyer: buyer, Quantity: 1, Key: key, Fingerprint: fingerprint, At: at}
+		batch[i] = inventory.QueuedOrder{OrderID: id, Buyer: buyer, Quantity: 1, Key: key, Fingerprint: fingerprint, AcceptedAt: at}
 	}
 	return batch
 }

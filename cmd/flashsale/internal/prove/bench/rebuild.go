@@ -48,7 +48,7 @@ func runRebuild(ctx context.Context, l *bench, rows []Row) error {
 	if err != nil {
 		return err
 	}
-	l.Say("  placing %d orders", openBefore)
+	l.Progressf("  placing %d orders", openBefore)
 	if err := s.place(ctx, func() bool { return s.placed.Load() < openBefore }); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func TestClock(t *testing.T) {
 	}
 	check.Must(t, err)
 	t.Cleanup(func() { _ = r.Close() })
-	rdb := lab.Redis(r.Addr())
+	rdb := lab.RedisClient(r.Addr())
 	t.Cleanup(func() { _ = rdb.Close() })
 	for _, off := range []int{0, -1_000_000, 1_000_000, 0} {
 		check.Must(t, c.set(off))

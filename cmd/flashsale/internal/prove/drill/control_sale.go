@@ -46,7 +46,7 @@ func withControlSale(total int64, window time.Duration, fault func(ctx context.C
 // put sets the total in both stores.
 func (a *controlSale) put(ctx context.Context, total int64) error {
 	a.terms.Total = total
-	_, err := a.operator.Put(ctx, a.sku, a.terms)
+	_, err := a.operator.PutSale(ctx, a.sku, a.terms)
 	return err
 }
 
@@ -118,7 +118,7 @@ func (a *controlSale) balanced(ctx context.Context, epoch int64) error {
 	}
 	now, err := a.epoch(ctx)
 	if err == nil && now != epoch {
-		if a.Sum(ctx, "flashsale_direct_entered_total") > 0 {
+		if a.SumMetric(ctx, "flashsale_direct_entered_total") > 0 {
 			return errors.New("the machine is too busy: a node lost contact with Redis and entered direct mode")
 		}
 		a.broke("drift: the gate of the control sale was repaired, although no store had lost anything")

@@ -174,12 +174,12 @@ func (r *Report) WriteText(w io.Writer) error {
 			t.Line("\n%s: NOT AS EXPECTED in %d of %d rounds:\n  %s", row.Name, row.Rounds-row.right(), row.Rounds, strings.Join(row.Details, "\n  "))
 		}
 	}
-	t.Line("\n%s Seed %d. %d cores, %s.\n¹ With slow stores.", r.How(), r.Seed, r.Cores, r.Stores)
+	t.Line("\n%s Seed %d. %d cores, %s.\n¹ With slow stores.", r.Method(), r.Seed, r.Cores, r.Stores)
 	return t.Write(w)
 }
 
-// How describes how the variants were judged.
-func (r *Report) How() string {
+// Method describes how the variants were judged.
+func (r *Report) Method() string {
 	return judge.Sprintf("Judged in %s of two sales under attack by %d orders/s: one with slow stores, one with two kills.", judge.Plural(r.Rounds, "round"), r.Rate)
 }
 
