@@ -13,7 +13,7 @@ import (
 )
 
 // openCluster returns a gate on a cluster, configured as in a node.
-func openCluster(t *testing.T, c *servers.RedisCluster) (Keeping, *redis.ClusterClient) {
+func openCluster(t *testing.T, c *servers.RedisCluster) (KeeperGate, *redis.ClusterClient) {
 	t.Helper()
 	var addrs []string
 	for _, n := range c.Nodes {

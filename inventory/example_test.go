@@ -25,7 +25,7 @@ func Example() {
 	defer func() { _ = server.Close() }()
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
 	defer func() { _ = rdb.Close() }()
-	gate := inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{})}
+	gate := inventory.KeeperGate{Gate: inventory.New(rdb, inventory.Config{})}
 
 	// The database issues the fence to the keeper of the SKU, and a new epoch for each
 	// gate.

@@ -63,10 +63,10 @@ type Gate struct {
 	changes atomic.Int64 // number of changed replIDs
 }
 
-// Keeping adds the calls that a keeper needs to a Gate. A keeper moves orders between
+// KeeperGate adds the calls that a keeper needs to a Gate. A keeper moves orders between
 // Redis and the database. Only the keeper of a SKU calls the methods that change the
 // SKU's gate.
-type Keeping struct{ *Gate }
+type KeeperGate struct{ *Gate }
 
 // New returns a Gate on rdb. The client must have ContextTimeoutEnabled set, because
 // Config.Timeout has no effect otherwise. It must not read from replicas.

@@ -60,14 +60,14 @@ type walk struct {
 	*rapid.T
 	rdb   *redis.Client
 	sku   string
-	nodes []Keeping // gates of several processes
+	nodes []KeeperGate // gates of several processes
 	model *model
 
 	ids   []string      // all order ids so far
 	stale []QueuedOrder // orders that have left the queue
 }
 
-func (w *walk) node() Keeping { return w.nodes[rapid.IntRange(0, len(w.nodes)-1).Draw(w.T, "node")] }
+func (w *walk) node() KeeperGate { return w.nodes[rapid.IntRange(0, len(w.nodes)-1).Draw(w.T, "node")] }
 
 func (w *walk) same(what string, got, want any) {
 	w.Helper()
@@ -160,7 +160,7 @@ func (w *walk) reserveSome() {
 			w.Fatalf("reserve %+v: %v", c.Q, err)
 		}
 		if want.reason == nil && !want.replayed && want.at.IsZero() {
-			w.model.reservedAt(want.id, c.Answer.At)
+			w.model.reservedAt(want.id, c.Answer.AcceptedAt)
 		}
 	}
 	w.nameEntries()

@@ -71,7 +71,7 @@ const maxTally = 2000
 // Tally reads the gate of sku and the state of the given orders and buyers in one step.
 // It takes at most 1,000 order ids and 1,000 buyers. A queue of more than 2,000 orders is
 // not read, and QueueTooLong is set.
-func (k Keeping) Tally(ctx context.Context, sku string, ids, buyers []string) (View, error) {
+func (k KeeperGate) Tally(ctx context.Context, sku string, ids, buyers []string) (View, error) {
 	return k.inspect(ctx, sku, maxTally, ids, buyers)
 }
 
@@ -149,19 +149,19 @@ func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error)
 // ScanHolds returns a page of the ids of the orders that hold units at the gate of sku,
 // and the cursor of the next page. The first page has cursor 0, and next is 0 after the
 // last page. An order that holds units during the whole scan is returned at least once.
-func (k Keeping) ScanHolds(ctx context.Context, sku string, cursor uint64) (ids []string, next uint64, err error) {
+func (k KeeperGate) ScanHolds(ctx context.Context, sku string, cursor uint64) (ids []string, next uint64, err error) {
 	return k.scan(ctx, keys.Holds(sku), cursor, 500)
 }
 
 // ScanBuyers returns a page of the buyers who have units at the gate of sku, like
 // ScanHolds. Its pages are smaller, because each buyer is compared with all of the
 // buyer's orders.
-func (k Keeping) ScanBuyers(ctx context.Context, sku string, cursor uint64) (buyers []string, next uint64, err error) {
+func (k KeeperGate) ScanBuyers(ctx context.Context, sku string, cursor uint64) (buyers []string, next uint64, err error) {
 	return k.scan(ctx, keys.Buyers(sku), cursor, 100)
 }
 
 // scan returns a page of about count fields of a hash, without fields whose value is 0.
-func (k Keeping) scan(ctx context.Context, key string, cursor uint64, count int64) (names []string, next uint64, err error) {
+func (k KeeperGate) scan(ctx context.Context, key string, cursor uint64, count int64) (names []string, next uint64, err error) {
 	page, next, err := k.rdb.HScan(ctx, key, cursor, "", count).Result()
 	if err != nil {
 		return nil, 0, fmt.Errorf("read a page of %s: %w", key, err)

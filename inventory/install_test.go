@@ -60,7 +60,7 @@ func TestInstallReplacesOnlyAShutGate(t *testing.T) {
 	})
 }
 
-func shut(t *testing.T, g Keeping, sku string) {
+func shut(t *testing.T, g KeeperGate, sku string) {
 	t.Helper()
 	check.Must(t, g.BeginRebuild(t.Context(), sku, first))
 }

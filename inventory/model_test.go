@@ -336,10 +336,10 @@ func (want answer) compare(got Reservation, err error) error {
 		return nil
 	}
 	switch {
-	case err != nil, got.OrderID != want.id, got.Replayed != want.replayed, got.At.IsZero() != want.replayed:
+	case err != nil, got.OrderID != want.id, got.Replayed != want.replayed, got.AcceptedAt.IsZero() != want.replayed:
 		return fmt.Errorf("got %+v, %v; want %+v", got, err, want)
-	case !want.at.IsZero() && !got.At.Equal(want.at):
-		return fmt.Errorf("got %v, the order is of %v", got.At, want.at)
+	case !want.at.IsZero() && !got.AcceptedAt.Equal(want.at):
+		return fmt.Errorf("got %v, the order is of %v", got.AcceptedAt, want.at)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ const (
 // and records each master's replication id. A read would prove nothing: a Redis without
 // memory, with a full disk or demoted to a replica still answers reads. ProbeMasters takes as
 // long as the slowest master, and at most until ctx ends.
-func (k Keeping) ProbeMasters(ctx context.Context) []Master {
+func (k KeeperGate) ProbeMasters(ctx context.Context) []Master {
 	cluster, ok := k.rdb.(*redis.ClusterClient)
 	if !ok {
 		return []Master{k.probe(ctx, Standalone, keys.Probe(0), k.rdb)}
@@ -65,7 +65,7 @@ func (k Keeping) ProbeMasters(ctx context.Context) []Master {
 	return masters
 }
 
-func (k Keeping) probe(ctx context.Context, name, key string, node redis.Cmdable) Master {
+func (k KeeperGate) probe(ctx context.Context, name, key string, node redis.Cmdable) Master {
 	// The cluster client writes the key, because it follows a slot that has moved.
 	err := k.rdb.Set(ctx, key, 1, probedFor).Err()
 	if err == nil {

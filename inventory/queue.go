@@ -34,7 +34,7 @@ type QueuedOrder struct {
 // ReadQueue returns the oldest queued orders of sku, or the orders after the entry named
 // after. It returns whole entries, because Ack removes whole entries: at most limit
 // orders, but at least one entry. ReadQueue removes nothing.
-func (k Keeping) ReadQueue(ctx context.Context, sku, after string, limit int64) ([]QueuedOrder, error) {
+func (k KeeperGate) ReadQueue(ctx context.Context, sku, after string, limit int64) ([]QueuedOrder, error) {
 	start := "-"
 	if after != "" {
 		start = "(" + after
@@ -158,7 +158,7 @@ func entryTime(id string) time.Time {
 // OldestQueued returns, for each SKU, the time at which its oldest queued order was
 // accepted, or the zero time for an empty queue. now is the time on the clock of Redis,
 // or of one master of a cluster.
-func (k Keeping) OldestQueued(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error) {
+func (k KeeperGate) OldestQueued(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error) {
 	cmds, err := k.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, sku := range skus {
 			p.XRangeN(ctx, keys.Queue(sku), "-", "+", 1)
@@ -186,7 +186,7 @@ func (k Keeping) OldestQueued(ctx context.Context, skus ...string) (oldest []tim
 // Ack returns the number of entries that are left, or -1 if orders is empty. After 0, the
 // next order wakes the keeper. Ack can be repeated, even by a keeper that was replaced.
 // After an error the outcome is unknown, and the caller must repeat the call.
-func (k Keeping) Ack(ctx context.Context, sku string, orders []QueuedOrder, release []string) (left int64, err error) {
+func (k KeeperGate) Ack(ctx context.Context, sku string, orders []QueuedOrder, release []string) (left int64, err error) {
 	if len(orders) == 0 {
 		return -1, nil
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // reserveAtOnce makes n orders of one unit with one script call.
-func reserveAtOnce(t testing.TB, g Keeping, sku string, n int) {
+func reserveAtOnce(t testing.TB, g KeeperGate, sku string, n int) {
 	t.Helper()
 	batch := make([]*call, n)
 	for i := range batch {

@@ -12,7 +12,7 @@ import (
 //
 // After ErrEpoch and ErrNoGate, nothing was released. After any other error the outcome
 // is unknown, and the caller must repeat the call.
-func (k Keeping) ReleaseHolds(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
+func (k KeeperGate) ReleaseHolds(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
@@ -23,7 +23,7 @@ func (k Keeping) ReleaseHolds(ctx context.Context, sku string, epoch int64, ids 
 
 // ConfirmHolds removes the holds of paid orders. The units stay sold. It takes at most 500 ids
 // and can be repeated. It returns the same errors as ReleaseHolds.
-func (k Keeping) ConfirmHolds(ctx context.Context, sku string, epoch int64, ids []string) error {
+func (k KeeperGate) ConfirmHolds(ctx context.Context, sku string, epoch int64, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}

@@ -59,10 +59,10 @@ type Batch struct {
 
 // A Reservation is the gate's answer to a Request.
 type Reservation struct {
-	OrderID  string    // on a replay, the id of the first order with this key
-	Replayed bool      // an earlier request with this key made the order, which is still queued
-	At       time.Time // time of acceptance on Redis's clock; zero on a replay
-	Epoch    int64     // epoch of the gate that answered; the only field set with a *Refusal
+	OrderID    string    // on a replay, the id of the first order with this key
+	Replayed   bool      // an earlier request with this key made the order, which is still queued
+	AcceptedAt time.Time // time of acceptance on Redis's clock; zero on a replay
+	Epoch      int64     // epoch of the gate that answered; the only field set with a *Refusal
 }
 
 // Reserve takes units for one order and queues the order for the database. Concurrent
@@ -179,7 +179,7 @@ func outcome(id string, v any) (Reservation, error) {
 		return Reservation{OrderID: v, Replayed: true}, nil
 	case int64:
 		if v > 0 {
-			return Reservation{OrderID: id, At: time.UnixMilli(v).UTC()}, nil
+			return Reservation{OrderID: id, AcceptedAt: time.UnixMilli(v).UTC()}, nil
 		}
 		if refusal := refusals[v]; refusal != nil {
 			return Reservation{}, refusal

@@ -21,7 +21,7 @@ import (
 )
 
 // exercise calls every method of a Gate that runs a script, and checks the results.
-func exercise(t *testing.T, g Keeping) {
+func exercise(t *testing.T, g KeeperGate) {
 	t.Helper()
 	ctx, sku := t.Context(), newSKU()
 	install(t, g, sku, 0, truth{

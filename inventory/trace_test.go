@@ -60,7 +60,7 @@ func TestOldestQueued(t *testing.T) {
 			r, err := g.Reserve(t.Context(), order(busy, fmt.Sprint("o", i), fmt.Sprint("b", i)))
 			check.Must(t, err)
 			if i == 0 {
-				first = r.At
+				first = r.AcceptedAt
 			}
 		}
 		oldest, now, err := g.OldestQueued(t.Context(), idle, busy)

@@ -34,8 +34,8 @@ func TestSaleWindowIsExact(t *testing.T) {
 		if !errors.Is(err, tt.want) {
 			t.Errorf("at %v: got %v, want %v", tt.at, err, tt.want)
 		}
-		if err == nil && !got.At.Equal(tt.at.Truncate(time.Millisecond)) {
-			t.Errorf("at %v: accepted at %v", tt.at, got.At)
+		if err == nil && !got.AcceptedAt.Equal(tt.at.Truncate(time.Millisecond)) {
+			t.Errorf("at %v: accepted at %v", tt.at, got.AcceptedAt)
 		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 // A sale may change to OnPayment at any time. See Sale.TakesOnPayment.
 
 // A LatePayment is a payment of an order that has expired or awaits payment.
-type LatePayment struct{ Order, Ref string }
+type LatePayment struct{ OrderID, Ref string }
 
 // LateOf reports whether q is an attempt of a late payment, and returns the payment.
 func LateOf(q inventory.QueuedOrder) (p LatePayment, late bool) {
@@ -33,7 +33,7 @@ func LateOf(q inventory.QueuedOrder) (p LatePayment, late bool) {
 // decideLate returns the decision for an attempt of a late payment. If the attempt pays the
 // order, the order keeps its hold. Otherwise the hold is released.
 func (l *Ledger) decideLate(q inventory.QueuedOrder, p LatePayment) Decision {
-	row := l.ByID[p.Order]
+	row := l.ByID[p.OrderID]
 	d := Decision{Queued: q, Order: row, Hold: ReleaseHold}
 	switch {
 	case row == nil || row.Status == PendingPayment: // an expired order is neither deleted nor reopened

@@ -249,7 +249,7 @@ func (a *assigner) take(ctx context.Context, sku string) error {
 	if err != nil {
 		return errors.Join(err, lock.Release(context.Background()))
 	}
-	a.keepers.Count.TakenOver.Add(1)
+	a.keepers.Counters.TakenOver.Add(1)
 	a.cfg.Log.Info("keeper started", "sku", sku, "fence", sale.Fence)
 	a.pool.add(&slot{Keeper: keeper.New(sale, a.keepers), sku: sku, lock: lock, stopped: make(chan struct{})})
 	return nil

@@ -48,9 +48,9 @@ func (c *Controller) resync(ctx context.Context) error {
 			c.pool.wake(sku, keeper.DeleteGate)
 		case !g.Open || g.Stale || g.Epoch != sale.Epoch || sale.Mode != orders.ModeGate || !g.Terms.Equal(sale.Terms()):
 			// This node's copy of the sale may be old, so the keeper reads the row.
-			c.pool.wake(sku, keeper.Inspect)
+			c.pool.wake(sku, keeper.InspectGate)
 		case g.QueuedOrders > 0:
-			c.pool.wake(sku, keeper.Drain)
+			c.pool.wake(sku, keeper.DrainQueue)
 		}
 	}
 	return nil
@@ -58,7 +58,7 @@ func (c *Controller) resync(ctx context.Context) error {
 
 // announce implements keeper.Config.Announce. If this node's copy of the sales does not contain
 // the announcement, announce stores it in the database and refreshes the copy. If other nodes may
-// still rely on the gate, announce wakes the keeper with Inspect once they no longer can.
+// still rely on the gate, announce wakes the keeper with InspectGate once they no longer can.
 func (c *Controller) announce(ctx context.Context, sku string, epoch int64) (now bool, err error) {
 	wait := c.catalog.UntilSwitch(sku, epoch)
 	if wait == store.CatalogLease { // the copy contains no announcement
@@ -68,7 +68,7 @@ func (c *Controller) announce(ctx context.Context, sku string, epoch int64) (now
 		wait = c.catalog.UntilSwitch(sku, epoch)
 	}
 	if err == nil && wait > 0 {
-		time.AfterFunc(wait, func() { c.pool.wake(sku, keeper.Inspect) })
+		time.AfterFunc(wait, func() { c.pool.wake(sku, keeper.InspectGate) })
 	}
 	return wait == 0, err
 }

@@ -23,7 +23,7 @@ func (p *pool) stats() (all Stats) {
 		if s.backlog.orders > 0 && !s.backlog.since.IsZero() {
 			all.OldestAge = max(all.OldestAge, time.Since(s.backlog.since))
 		}
-		if b := s.Balance(); b != nil && b.Off {
+		if b := s.Balance(); b != nil && b.Differs {
 			all.DriftingSKUs++
 			all.DriftUnits += max(b.Drift, -b.Drift)
 		}

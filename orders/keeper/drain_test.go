@@ -61,14 +61,14 @@ func TestDrainFindsLateOrder(t *testing.T) {
 				for i := range first {
 					b.Reserve(t, fmt.Sprintf("buyer-%d-%d-%v", i, first, late), "", 1)
 				}
-				left, err := k.Pass(t.Context(), keeper.Drain)
+				left, err := k.Pass(t.Context(), keeper.DrainQueue)
 				check.Must(t, err)
 				queue, err := b.Gate.ReadQueue(t.Context(), "S", "", 10)
 				check.Must(t, err)
-				if left&keeper.Drain == 0 && len(queue) > 0 {
+				if left&keeper.DrainQueue == 0 && len(queue) > 0 {
 					t.Errorf("%d orders, late order %v: Pass did not return Drain, although %d orders are still queued", first, late, len(queue))
 				}
-				if reads := g.reads.Load(); first == 1 && !late && (reads != 1 || left&keeper.Drain != 0) {
+				if reads := g.reads.Load(); first == 1 && !late && (reads != 1 || left&keeper.DrainQueue != 0) {
 					t.Errorf("one order: the queue was read %d times and work %v is left, want 1 read and no work", reads, left)
 				}
 				k.Use(b.Store, b.Gate)

@@ -46,7 +46,7 @@ func TestDriftIsRepairedAtAnyMoment(t *testing.T) {
 					check.Must(t, changes[rapid.SampledFrom([]string{"paid", "cancelled"}).Draw(r, "end")](t, b))
 					k.Work |= keeper.ReleaseHolds
 				case "compare":
-					k.Work |= rapid.SampledFrom([]keeper.Work{keeper.Compare, keeper.Compare | keeper.Scan}).Draw(r, "work")
+					k.Work |= rapid.SampledFrom([]keeper.Work{keeper.CompareSums, keeper.CompareSums | keeper.StartScan}).Draw(r, "work")
 					fallthrough
 				case "keep":
 					if err := k.Step(t.Context()); err != nil {

@@ -6,7 +6,7 @@ import (
 	"flashsale/inventory"
 )
 
-// Gate is the part of inventory.Keeping that a keeper uses.
+// Gate is the part of inventory.KeeperGate that a keeper uses.
 type Gate interface {
 	ReadQueue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error)
 	Ack(ctx context.Context, sku string, orders []inventory.QueuedOrder, release []string) (left int64, err error)

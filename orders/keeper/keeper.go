@@ -18,18 +18,18 @@ type Work uint8
 
 // The kinds of work.
 const (
-	Drain        Work = 1 << iota // commit the orders in the queue
+	DrainQueue   Work = 1 << iota // commit the orders in the queue
 	ReleaseHolds                  // release the units of closed orders and confirm the holds of paid ones
-	Inspect                       // compare the gate's state and terms with the sale's row
+	InspectGate                   // compare the gate's state and terms with the sale's row
 	RebuildGate                   // rebuild the gate, because it differs from the database
 	DeleteGate                    // delete the gate, because the sale is over
-	Compare                       // compare the sums of both stores and check the findings of the last scan
-	Scan                          // start a comparison order by order
-	ScanPage                      // continue the comparison order by order
+	CompareSums                   // compare the sums of both stores and check the findings of the last scan
+	StartScan                     // start a comparison order by order
+	ContinueScan                  // continue the comparison order by order
 )
 
 // Later is the work that must not slow a sale down. A resync schedules it.
-const Later = Compare | Scan | ScanPage
+const Later = CompareSums | StartScan | ContinueScan
 
 // A Keeper carries one SKU's orders from Redis to MySQL, and closed orders and changed terms
 // from MySQL to Redis. While its fence is current, no other keeper of the SKU can write to
@@ -44,7 +44,7 @@ type Keeper struct {
 	commits    *GroupCommit
 	gate       Gate
 	batch      int   // orders per transaction
-	scanPasses int64 // number of passes with ScanPage that a scan should take
+	scanPasses int64 // number of passes with ContinueScan that a scan should take
 	log        *slog.Logger
 	count      *Counters
 
@@ -85,8 +85,8 @@ func (k *Keeper) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if k.todo &^= Drain; !empty {
-		k.todo |= Drain
+	if k.todo &^= DrainQueue; !empty {
+		k.todo |= DrainQueue
 	}
 	var failed error
 	if k.todo&ReleaseHolds != 0 {
@@ -94,11 +94,11 @@ func (k *Keeper) pass(ctx context.Context) error {
 			return failed
 		}
 	}
-	if k.todo&(Inspect|RebuildGate|DeleteGate) != 0 {
+	if k.todo&(InspectGate|RebuildGate|DeleteGate) != 0 {
 		if err := k.inspect(ctx); err != nil {
 			return errors.Join(failed, err)
 		}
-		k.todo &^= Inspect | RebuildGate | DeleteGate
+		k.todo &^= InspectGate | RebuildGate | DeleteGate
 	}
 	if failed != nil {
 		return failed
@@ -113,7 +113,7 @@ func (k *Keeper) release(ctx context.Context) error {
 	switch {
 	case err != nil:
 		k.released = false
-		k.todo |= Inspect
+		k.todo |= InspectGate
 	case n < k.batch:
 		k.released = true
 		k.todo &^= ReleaseHolds

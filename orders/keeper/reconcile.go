@@ -58,30 +58,30 @@ const (
 // reconcile is the part of a pass that compares the stores. A scan compares a few pages in
 // each resync, because comparing 100,000 orders at once would slow the sale down.
 func (k *Keeper) reconcile(ctx context.Context) error {
-	if k.todo&Compare != 0 {
+	if k.todo&CompareSums != 0 {
 		if err := k.check(ctx); err != nil {
 			return err
 		}
 	}
-	if k.todo&Scan != 0 && k.scan == nil && len(k.orders)+len(k.buyers) == 0 {
+	if k.todo&StartScan != 0 && k.scan == nil && len(k.orders)+len(k.buyers) == 0 {
 		k.scan = newScan()
 	}
-	k.todo &^= Scan
+	k.todo &^= StartScan
 	if !k.released {
-		k.todo |= Compare // the comparison waits for the release
-	} else if k.todo&ScanPage != 0 {
+		k.todo |= CompareSums // the comparison waits for the release
+	} else if k.todo&ContinueScan != 0 {
 		if err := k.scanPages(ctx); err != nil {
 			return err
 		}
 	}
-	if k.todo &^= ScanPage; k.scan != nil {
-		k.todo |= ScanPage
+	if k.todo &^= ContinueScan; k.scan != nil {
+		k.todo |= ContinueScan
 	}
 	return nil
 }
 
 // check compares the sums, and the orders and buyers that the last scan found wrong. If it
-// finds drift or cannot compare the stores, it leaves Compare in k.todo.
+// finds drift or cannot compare the stores, it leaves CompareSums in k.todo.
 func (k *Keeper) check(ctx context.Context) error {
 	if !k.released {
 		return nil
@@ -93,13 +93,13 @@ func (k *Keeper) check(ctx context.Context) error {
 	k.count.Compared.Add(1)
 	k.orders, k.buyers = d.orders, d.buyers
 	symptom := d.symptom()
-	d.Off = symptom != ""
+	d.Differs = symptom != ""
 	k.balance.Store(&d.Balance)
 	if symptom != k.symptom {
 		k.symptom, k.confirmed = symptom, 0
 	}
 	if symptom == "" {
-		k.todo &^= Compare
+		k.todo &^= CompareSums
 		return nil
 	}
 	if k.confirmed++; k.confirmed < confirmations {
@@ -123,7 +123,7 @@ func (k *Keeper) reset(stock inventory.View) {
 	}
 	k.released = true
 	k.drifted, k.symptom, k.confirmed, k.orders, k.buyers, k.scan = nil, "", 0, nil, nil, nil
-	k.todo &^= RebuildGate | Compare | ScanPage
+	k.todo &^= RebuildGate | CompareSums | ContinueScan
 }
 
 // A drift describes the differences between the gate and the database.
@@ -181,13 +181,13 @@ func (k *Keeper) measure(ctx context.Context, ids, names []string) (d drift, err
 		return d, orders.ErrFenced
 	}
 	if sums.Epoch != d.gate.Epoch {
-		k.todo |= Inspect // the gate has to be rebuilt
+		k.todo |= InspectGate // the gate has to be rebuilt
 		return d, nil
 	}
 	// Both reads together are exact (see reconciler).
 	d.Balance = Balance{
 		Total: d.gate.Terms.Total, Available: d.gate.Available, Queued: d.gate.QueuedUnits(),
-		Sold: sums.Sold, Restoring: sums.Unreleased, At: time.Now(),
+		Sold: sums.Sold, Restoring: sums.Unreleased, ComparedAt: time.Now(),
 	}
 	d.Drift = d.Total - d.Available - d.Queued - d.Sold - d.Restoring
 	d.compared = true
@@ -239,15 +239,15 @@ func wrongBuyers(gate inventory.View, rows []orders.Order) map[string]bool {
 // A Balance is the distribution of a sale's units at the keeper's last comparison. It is exact,
 // even if the sale was busy (see reconciler).
 type Balance struct {
-	Total     int64     `json:"total"`
-	Available int64     `json:"available"` // units on sale at the gate
-	Queued    int64     `json:"queued"`    // units of queued orders that have no row yet
-	Sold      int64     `json:"sold"`      // units of open and paid orders
-	Restoring int64     `json:"restoring"` // units of closed orders that the gate has not released yet
-	Drift     int64     `json:"drift"`     // units that are missing, or, if negative, units that exist twice
-	At        time.Time `json:"-"`
+	Total      int64     `json:"total"`
+	Available  int64     `json:"available"` // units on sale at the gate
+	Queued     int64     `json:"queued"`    // units of queued orders that have no row yet
+	Sold       int64     `json:"sold"`      // units of open and paid orders
+	Restoring  int64     `json:"restoring"` // units of closed orders that the gate has not released yet
+	Drift      int64     `json:"drift"`     // units that are missing, or, if negative, units that exist twice
+	ComparedAt time.Time `json:"-"`
 
-	Off bool `json:"-"` // whether the stores differ, possibly with equal sums
+	Differs bool `json:"-"` // whether the stores differ, possibly with equal sums
 }
 
 // Balance returns the result of the last comparison, or nil.

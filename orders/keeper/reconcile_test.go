@@ -44,10 +44,10 @@ func (g tallyGate) Tally(ctx context.Context, sku string, ids, buyers []string) 
 func compares(t testing.TB, k *bare.Keeper) {
 	t.Helper()
 	for i := range keeper.Confirmations + 2 {
-		k.Work |= keeper.Compare | keeper.Scan
+		k.Work |= keeper.CompareSums | keeper.StartScan
 		if _, _, wrong := k.Symptom(); i == 1 && wrong == 0 {
 			k.BeginScan() // one page per pass, as with many buyers
-			k.Work |= keeper.ScanPage
+			k.Work |= keeper.ContinueScan
 		}
 		check.Must(t, k.Run(t.Context()))
 	}
@@ -143,24 +143,24 @@ func TestDriftIsRepaired(t *testing.T) {
 					t.Fatal("the drift found nothing that it could change")
 				}
 				k := b.Keeper(t, "S")
-				k.Work |= keeper.Scan
+				k.Work |= keeper.StartScan
 				if paged {
 					k.BeginScan()
-					k.Work |= keeper.ScanPage
+					k.Work |= keeper.ContinueScan
 				}
 				check.Must(t, k.Run(t.Context()))
 				for n := 1; n <= keeper.Confirmations; n++ {
 					if k.Counters().Repaired.Load() > 0 {
 						t.Fatalf("got a repair after %d comparisons, want %d", n-1, keeper.Confirmations)
 					}
-					k.Work |= keeper.Compare
+					k.Work |= keeper.CompareSums
 					check.Must(t, k.Run(t.Context()))
 				}
 				if n := k.Counters().Repaired.Load(); n != 1 {
 					symptom, times, _ := k.Symptom()
 					t.Errorf("got %d repairs, want 1; symptom %q %d times", n, symptom, times)
 				}
-				kit.NoneWrong(t, b.Inconsistencies(t))
+				kit.MustBeEmpty(t, b.Inconsistencies(t))
 				compares(t, k)
 				if n := k.Counters().Repaired.Load(); n != 1 {
 					t.Errorf("got %d repairs after further comparisons, want 1", n)
@@ -211,7 +211,7 @@ func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 				}
 			}
 			k.SetBatch(3)
-			k.Work |= keeper.Compare
+			k.Work |= keeper.CompareSums
 			check.Must(t, pass())
 			if row := b.Rows(t)[late]; row.RestoredAt != nil {
 				t.Fatal("the order is marked released, so this test proves nothing")
@@ -235,7 +235,7 @@ func TestFencedKeeperSeesNoDrift(t *testing.T) {
 			next = b.Keeper(t, "S") // it commits the queued order
 			next.Finish(t)
 		}}, "S")
-		k.Work |= keeper.Compare
+		k.Work |= keeper.CompareSums
 		check.Is(t, k.Run(t.Context()), orders.ErrFenced)
 		if symptom, times, _ := k.Symptom(); times > 0 || k.Counters().Compared.Load() > 0 {
 			t.Errorf("got symptom %q %d times, want no comparison", symptom, times)
@@ -259,7 +259,7 @@ func TestOneComparisonIsNotEnough(t *testing.T) {
 				k.SetSymptom(keeper.UnitsTooMany, keeper.Confirmations-1)
 			}
 			for range keeper.Confirmations + 1 {
-				k.Work |= keeper.Compare
+				k.Work |= keeper.CompareSums
 				check.Must(t, k.Run(t.Context()))
 			}
 			if repaired := k.Counters().Repaired.Load() > 0; repaired != hasty {
@@ -280,7 +280,7 @@ func TestComparisonNeedsTheQueue(t *testing.T) {
 			alter:  func(t *inventory.View) { t.Orders, t.QueuedOrders = nil, 0 },
 		}, "S")
 		for range keeper.Confirmations {
-			k.Work |= keeper.Compare
+			k.Work |= keeper.CompareSums
 			check.Must(t, k.Run(t.Context()))
 		}
 		if k.Counters().Repaired.Load() == 0 {

@@ -101,10 +101,10 @@ func TestKeeperDiesAtAnyStep(t *testing.T) {
 		next := b.Keeper(t, "S")
 		compares(t, next)
 		checkNoDrift(t, next, "the next keeper")
-		kit.NoneWrong(t, wrongAfterBusySale(t, b))
+		kit.MustBeEmpty(t, wrongAfterBusySale(t, b))
 		// The first keeper resumes and reaches the stores again.
 		first.Use(b.Store, b.Gate)
-		first.Work |= keeper.ReleaseHolds | keeper.Inspect
+		first.Work |= keeper.ReleaseHolds | keeper.InspectGate
 		b.Reserve(t, "tom", "", 1)
 		check.Is(t, first.Run(t.Context()), orders.ErrFenced)
 		b.Keeper(t, "S").Finish(t)
@@ -120,7 +120,7 @@ func TestFailedStepIsRepeated(t *testing.T) {
 		fail, failed := kit.Once(at)
 		k := b.FailingKeeper(t, fail)
 		for err := kit.ErrFault; err != nil; {
-			k.Work |= keeper.Compare | keeper.Scan
+			k.Work |= keeper.CompareSums | keeper.StartScan
 			if err = k.Run(t.Context()); err != nil && !errors.Is(err, kit.ErrFault) {
 				t.Fatal(err)
 			}
@@ -128,7 +128,7 @@ func TestFailedStepIsRepeated(t *testing.T) {
 		if !failed.Load() {
 			t.Fatal("the fault did not happen")
 		}
-		kit.NoneWrong(t, wrongAfterBusySale(t, b))
+		kit.MustBeEmpty(t, wrongAfterBusySale(t, b))
 		compares(t, k)
 		checkNoDrift(t, k, "the same keeper")
 	})

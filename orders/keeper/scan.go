@@ -85,7 +85,7 @@ func (k *Keeper) step(ctx context.Context, s *scan) (ended bool, err error) {
 	}
 	if len(s.orders)+len(s.buyers) > 0 {
 		k.orders, k.buyers = s.orders, s.buyers
-		k.todo |= Compare
+		k.todo |= CompareSums
 	}
 	return true, nil
 }

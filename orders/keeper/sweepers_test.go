@@ -162,7 +162,7 @@ func TestHundredSweepersDieAtEachStep(t *testing.T) {
 					if at == (kit.Fault{Step: "close", After: true}) {
 						w.deaths = 1 // the first node closes all orders
 					}
-					kit.NoneWrong(t, w.expire(t, at))
+					kit.MustBeEmpty(t, w.expire(t, at))
 				})
 			}
 		}

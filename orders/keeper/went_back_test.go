@@ -55,7 +55,7 @@ func TestDatabaseWentBack(t *testing.T) {
 					t.Errorf("got %d queued orders after the pass of the earlier keeper, want 1", n)
 				}
 				compares(t, next)
-				kit.NoneWrong(t, b.Inconsistencies(t))
+				kit.MustBeEmpty(t, b.Inconsistencies(t))
 				if o := b.Rows(t)[queued]; o.Status != want {
 					t.Errorf("got status %q of the queued order, want %q", o.Status, want)
 				}

@@ -143,7 +143,7 @@ func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wro
 			k := keepers[r.IntN(len(keepers))]
 			k.Work |= keeper.ReleaseHolds
 			if r.IntN(2) == 0 {
-				k.Work |= keeper.Inspect
+				k.Work |= keeper.InspectGate
 			}
 			if err := k.Step(t.Context()); err != nil && !fencedOff(err) {
 				t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 // soonDirect makes a node enter and leave direct mode after 100 ms.
 func soonDirect(c *Config) {
 	c.Keeper.Lease = time.Second
-	c.Direct.After = 100 * time.Millisecond
+	c.Direct.EnterAfter = 100 * time.Millisecond
 }
 
 // modeOf returns the mode of sale S in the database.

@@ -42,7 +42,7 @@ func Example() {
 	defer func() { _ = rdb.Close() }()
 
 	sh := shop.New(shop.Config{
-		Store: st, Gate: inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{})}, Redis: rdb,
+		Store: st, Gate: inventory.KeeperGate{Gate: inventory.New(rdb, inventory.Config{})}, Redis: rdb,
 		Wait: time.Minute, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	stopped := make(chan error)

@@ -54,7 +54,7 @@ func (s *Service) reserve(ctx context.Context, p Placement, sale *orders.Sale) (
 	}
 	pending := &orders.Order{
 		ID: reserved.OrderID, SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,
-		Amount: sale.Price * p.Quantity, Currency: sale.Currency, Status: orders.Reserved, CreatedAt: reserved.At,
+		Amount: sale.Price * p.Quantity, Currency: sale.Currency, Status: orders.Reserved, CreatedAt: reserved.AcceptedAt,
 	}
 	if reserved.Replayed { // another request made the order: wait for that order
 		s.waiters.leave(waiter)

@@ -127,7 +127,7 @@ func TestDeadNodeIsReplaced(t *testing.T) {
 		via, wire := servertest.RedisVia(t, s)
 		b, c := aNode(t, s, "b"), aNode(t, s, "c")
 		dead := open(t, via, func(c *Config) {
-			c.Store.Node, c.Direct.After = "a", 200*time.Millisecond
+			c.Store.Node, c.Direct.EnterAfter = "a", 200*time.Millisecond
 		})
 		spread(t, skus, b, c, dead)
 		lost := dead.Controller().KeptSKUs()
@@ -173,7 +173,7 @@ func TestTakenOverWithinOneLease(t *testing.T) {
 				}
 				check.Must(t, check.Err(dead.Heartbeat(t.Context(), dead.Node, nil, aLease)))
 				died := time.Now()
-				p := &shop{Service: New(Config{Store: alive, Gate: inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{})}, Redis: rdb, Log: check.Log(t), Keeper: cfg})}
+				p := &shop{Service: New(Config{Store: alive, Gate: inventory.KeeperGate{Gate: inventory.New(rdb, inventory.Config{})}, Redis: rdb, Log: check.Log(t), Keeper: cfg})}
 				p.start(t)
 				check.Eventually(t, "the other node keeps all SKUs", func() bool { return keptOnce(skus, p) })
 				if took := time.Since(died); took <= aLease != within {

@@ -162,7 +162,7 @@ func TestLatePaymentCrash(t *testing.T) {
 	want := []string{"bob over-limit buyer_limit", "eve sold-out sold_out"}
 	ways := map[string]strike{"dies": kit.FromThenOn, "fails": kit.Once}
 	eachCrash(t, ways, belated, func(t *testing.T, b *bare.Bare, p *Service, refs map[string]bool, list map[string]string) {
-		kit.NoneWrong(t, wrongWithLate(t, b, refs))
+		kit.MustBeEmpty(t, wrongWithLate(t, b, refs))
 		if got := refundsOf(t, b.Store); !kit.SameInAnyOrder(got, want) {
 			t.Errorf("refund claims: %q, want %q", got, want)
 		}

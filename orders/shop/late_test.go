@@ -210,7 +210,7 @@ func TestLatePaymentWithoutAnswer(t *testing.T) {
 		if got := refundsOf(t, b.Store); !slices.Equal(got, want) {
 			t.Errorf("refund claims: %q, want %q", got, want)
 		}
-		kit.NoneWrong(t, wrongWithLate(t, b, map[string]bool{"1-early": true, "2-queued": true, "3-no-gate": true}))
+		kit.MustBeEmpty(t, wrongWithLate(t, b, map[string]bool{"1-early": true, "2-queued": true, "3-no-gate": true}))
 		b.CheckAudit(t, 0, 5)
 	})
 }

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { servertest.Main(m) }
 type shop struct {
 	*Service
 	rdb  redis.UniversalClient
-	gate inventory.Keeping
+	gate inventory.KeeperGate
 	stop func() // ends Run and waits until it has returned
 }
 

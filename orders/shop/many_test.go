@@ -87,7 +87,7 @@ func (g *hungGate) ReadQueue(ctx context.Context, sku, after string, limit int64
 func TestConcurrentPassesAreBounded(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		rdb := servertest.Connect(t, servertest.InTime(t).URL)
-		gate := &hungGate{Gate: inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{})}, free: make(chan struct{})}
+		gate := &hungGate{Gate: inventory.KeeperGate{Gate: inventory.New(rdb, inventory.Config{})}, free: make(chan struct{})}
 		close(gate.free)
 		p := &shop{Service: New(Config{Store: bare.OpenStore(t, servertest.OpenSQL(t, servers.KindEmbedded)), Gate: gate, Redis: rdb, Log: check.Log(t)})}
 		skus := manySales(t, p.store, 300)

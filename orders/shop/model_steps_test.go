@@ -17,7 +17,7 @@ import (
 // gate refuses the payment, a refund claim is recorded. If the payer is not patient, a claim is
 // recorded although the payment is queued.
 func (m *modelSale) payLate(o *orders.Order, ref string, patient bool) {
-	ctx, p := m.outer.Context(), orders.LatePayment{Order: o.ID, Ref: ref}
+	ctx, p := m.outer.Context(), orders.LatePayment{OrderID: o.ID, Ref: ref}
 	row, decided, err := m.Store.Payment(ctx, o.Buyer, o.ID, ref)
 	_, refunded := m.refunds[p]
 	mine := o.PaymentRef != nil && *o.PaymentRef == ref
@@ -151,7 +151,7 @@ func (m *modelSale) keep(faults kit.Plan) {
 
 // stale runs an earlier keeper again, which does not know that it may have been replaced.
 func (m *modelSale) stale(k *bare.Keeper, newest bool) {
-	k.Work |= keeper.ReleaseHolds | keeper.Inspect
+	k.Work |= keeper.ReleaseHolds | keeper.InspectGate
 	err := k.Run(context.WithoutCancel(m.outer.Context()))
 	fenced := errors.Is(err, orders.ErrFenced)
 	if err != nil && !fenced || newest && fenced {

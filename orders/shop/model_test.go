@@ -46,11 +46,11 @@ func (m *modelSale) agree(when string) {
 		m.t.Fatal(err)
 	}
 	for _, r := range list {
-		refunds[orders.LatePayment{Order: r.OrderID, Ref: r.PaymentRef}] = r.Reason
+		refunds[orders.LatePayment{OrderID: r.OrderID, Ref: r.PaymentRef}] = r.Reason
 	}
 	m.queued = slices.DeleteFunc(m.queued, func(q inventory.QueuedOrder) bool {
 		if p, late := orders.LateOf(q); late {
-			return m.agreeLate(when, q, p, real[p.Order], refunds[p])
+			return m.agreeLate(when, q, p, real[p.OrderID], refunds[p])
 		}
 		row, ok := real[q.OrderID]
 		if !ok {
@@ -85,7 +85,7 @@ func (m *modelSale) agree(when string) {
 // payment has paid its order or has a refund claim. A payment that was superseded by another
 // one has no outcome of its own.
 func (m *modelSale) agreeLate(when string, q inventory.QueuedOrder, p orders.LatePayment, row orders.Order, refund orders.Reason) bool {
-	o := m.row(p.Order)
+	o := m.row(p.OrderID)
 	paid := row.HoldID != nil && *row.HoldID == q.OrderID && o.Status != orders.Paid
 	if _, known := m.refunds[p]; !paid && (known || refund == "") {
 		return false

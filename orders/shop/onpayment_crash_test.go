@@ -79,7 +79,7 @@ func TestOnPaymentCrash(t *testing.T) {
 	t.Parallel()
 	ways := map[string]strike{"dies": kit.FromThenOn}
 	eachCrash(t, ways, unpaid, func(t *testing.T, b *bare.Bare, p *Service, refs map[string]bool, list map[string]string) {
-		kit.NoneWrong(t, wrongUnpaid(t, b, refs))
+		kit.MustBeEmpty(t, wrongUnpaid(t, b, refs))
 		if got := refundsOf(t, b.Store); !kit.SameInAnyOrder(got, unpaidRefunds) {
 			t.Errorf("refund claims: %q, want %q", got, unpaidRefunds)
 		}

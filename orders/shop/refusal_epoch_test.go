@@ -39,7 +39,7 @@ func TestGateOrderOfASaleOnPayment(t *testing.T) {
 	restore()
 	put.ReserveOn = orders.OnOrder // the epoch stays the same
 	kit.PutSale(t, b.Store, put)
-	k.Work |= keeper.Drain
+	k.Work |= keeper.DrainQueue
 	check.Must(t, k.Step(t.Context()))
 	if n := len(b.Rows(t)); n != 0 {
 		t.Errorf("%d orders hold units after the change back, want none", n)
@@ -127,7 +127,7 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 		check.Must(t, check.Err(b.Store.Cancel(t.Context(), "bob", bob.ID)))
 		k.Finish(t)
 		failBack()
-		k.Work |= keeper.Drain
+		k.Work |= keeper.DrainQueue
 		k.Finish(t)
 		if durable(t, b, "ann") {
 			t.Error("ann's key was refused, but it has a durable order")

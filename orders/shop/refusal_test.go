@@ -102,7 +102,7 @@ func TestPartitionedNodeRefusesNoReplay(t *testing.T) {
 			change := func(c *Config) {
 				brief(c)
 				c.Keeper.Lease = 2 * time.Second
-				c.Direct.After = map[bool]time.Duration{false: 500 * time.Millisecond, true: time.Hour}[promoted]
+				c.Direct.EnterAfter = map[bool]time.Duration{false: 500 * time.Millisecond, true: time.Hour}[promoted]
 			}
 			a, c := open(t, viaA, change), open(t, viaC, change)
 			a.put(t, kit.Sale("S", 1, 1))
@@ -209,7 +209,7 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 		brief(c)
 		c.Store = bare.OpenStoreWith(t, s.SQL, 2*time.Second)
 		c.Keeper.Lease = 2 * time.Second
-		c.Direct.After = 300 * time.Millisecond
+		c.Direct.EnterAfter = 300 * time.Millisecond
 	})
 	put := kit.Sale("S", 1, 1)
 	p.put(t, put)

@@ -121,9 +121,9 @@ func New(cfg Config) *Service {
 		Deliver: s.waiters.notify, OnCommit: cfg.OnCommit, Keeper: cfg.Keeper, Direct: cfg.Direct,
 	})
 	s.catalog = s.controller.Catalog()
-	s.direct = newSharedCommit(cfg.Store.Timeout, cfg.Direct.Max, cfg.Direct.Max, controller.Workers, s.controller.CommitDirect)
+	s.direct = newSharedCommit(cfg.Store.Timeout, cfg.Direct.MaxOrders, cfg.Direct.MaxOrders, controller.Workers, s.controller.CommitDirect)
 	s.direct.refused = &s.controller.Counters().DirectRefused
-	s.onPayment = newSharedCommit(cfg.Store.Timeout, maxOnPayment, controller.Batch, controller.Workers, s.store.CommitOnPayment)
+	s.onPayment = newSharedCommit(cfg.Store.Timeout, maxOnPayment, controller.MaxBatch, controller.Workers, s.store.CommitOnPayment)
 	return s
 }
 

@@ -83,7 +83,7 @@ func TestCloseRace(t *testing.T) {
 				t.Errorf("order %d is %s, but %d payments and %d cancellations succeeded", i, status, p, c)
 			}
 		}
-		kit.NoneWrong(t, kit.InconsistentOrders(t, store.DB))
+		kit.MustBeEmpty(t, kit.InconsistentOrders(t, store.DB))
 		t.Logf("orders by status: %v", ends)
 	})
 }
@@ -104,7 +104,7 @@ func TestOrderPaidDuringExpiryStaysPaid(t *testing.T) {
 	if rows := kit.RowsOf(t, store.DB); rows[ids[1]].Status != orders.Paid || rows[ids[2]].Status != orders.Expired {
 		t.Errorf("orders: got %s and %s, want paid and expired", rows[ids[1]].Status, rows[ids[2]].Status)
 	}
-	kit.NoneWrong(t, kit.InconsistentOrders(t, store.DB))
+	kit.MustBeEmpty(t, kit.InconsistentOrders(t, store.DB))
 }
 
 // An order that becomes overdue after its sale was locked does not expire before the next sweep.
@@ -164,7 +164,7 @@ func TestPaymentAfterExpiryIsRefused(t *testing.T) {
 		if o := kit.RowsOf(t, store.DB)[ids[0]]; o.Status != orders.Expired || o.PaymentRef != nil {
 			t.Errorf("order: got %+v, want it expired, without a payment", o)
 		}
-		kit.NoneWrong(t, kit.InconsistentOrders(t, store.DB))
+		kit.MustBeEmpty(t, kit.InconsistentOrders(t, store.DB))
 	})
 }
 
@@ -227,7 +227,7 @@ func TestCloseReplays(t *testing.T) {
 		if got := kit.RowsOf(t, store.DB); !reflect.DeepEqual(before, got) {
 			t.Errorf("after eve's calls: got rows %+v, want %+v", got, before)
 		}
-		kit.NoneWrong(t, kit.InconsistentOrders(t, store.DB))
+		kit.MustBeEmpty(t, kit.InconsistentOrders(t, store.DB))
 	})
 }
 
@@ -248,7 +248,7 @@ func TestExpireInBatches(t *testing.T) {
 		if fmt.Sprint(closed) != fmt.Sprint([]int64{expireBatch, 40}) {
 			t.Errorf("orders closed by each call: got %v, want %d and 40", closed, expireBatch)
 		}
-		kit.NoneWrong(t, kit.InconsistentOrders(t, store.DB))
+		kit.MustBeEmpty(t, kit.InconsistentOrders(t, store.DB))
 	})
 }
 
@@ -291,7 +291,7 @@ func TestLockedSaleDoesNotBlockOtherSales(t *testing.T) {
 	if o, err := store.Cancel(t.Context(), "buyer-1", ids[1]); err != nil || o.Status != orders.Cancelled {
 		t.Errorf("cancel after the row is unlocked: got %+v, %v, want it cancelled", o, err)
 	}
-	kit.NoneWrong(t, kit.InconsistentOrders(t, store.DB))
+	kit.MustBeEmpty(t, kit.InconsistentOrders(t, store.DB))
 }
 
 // Cancellations succeed although a busy keeper unlocks the sale's row only for moments.
@@ -320,5 +320,5 @@ func TestCancelsDuringARush(t *testing.T) {
 	buyers.Wait()
 	end()
 	keeper.Wait()
-	kit.NoneWrong(t, kit.InconsistentOrders(t, store.DB))
+	kit.MustBeEmpty(t, kit.InconsistentOrders(t, store.DB))
 }

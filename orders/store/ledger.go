@@ -131,7 +131,7 @@ func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool,
 		l.OrderCount[q.Buyer] = s.ordersPerBuyer
 		switch p, late := orders.LateOf(q); {
 		case late:
-			ids = append(ids, p.Order)
+			ids = append(ids, p.OrderID)
 			units, err := s.countUnits(tx, l.Sale.SKU, []string{q.Buyer})
 			if err != nil {
 				return err
@@ -163,7 +163,7 @@ func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.QueuedOrder) erro
 	var ids []string
 	for _, q := range batch {
 		if p, late := orders.LateOf(q); late {
-			ids = append(ids, p.Order)
+			ids = append(ids, p.OrderID)
 		}
 	}
 	if len(ids) == 0 {
@@ -185,7 +185,7 @@ func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.QueuedOrder) erro
 		return fmt.Errorf("read claims of %d orders: %w", len(ids), err)
 	}
 	for _, c := range claims {
-		l.Claimed[orders.LatePayment{Order: c.OrderID, Ref: c.PaymentRef}] = true
+		l.Claimed[orders.LatePayment{OrderID: c.OrderID, Ref: c.PaymentRef}] = true
 	}
 	return nil
 }

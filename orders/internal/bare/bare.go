@@ -24,7 +24,7 @@ import (
 type Bare struct {
 	Store *store.Store
 	Rdb   redis.UniversalClient
-	Gate  inventory.Keeping
+	Gate  inventory.KeeperGate
 }
 
 // Open puts a sale into the stores and builds its gate.
@@ -54,7 +54,7 @@ func KeeperOf(t testing.TB, st *store.Store, gate keeper.Gate, sku string) *Keep
 	t.Helper()
 	k, err := TakeOver(t, st, gate, 3, sku)
 	check.Must(t, err)
-	return &Keeper{k, keeper.ReleaseHolds | keeper.Inspect}
+	return &Keeper{k, keeper.ReleaseHolds | keeper.InspectGate}
 }
 
 // TakeOver takes over sku and returns its keeper. It acquires no lock, so only the fence separates
@@ -66,7 +66,7 @@ func TakeOver(t testing.TB, st *store.Store, gate keeper.Gate, batch int, sku st
 	}
 	count := new(keeper.Counters)
 	return keeper.New(sale, keeper.Config{
-		Store: st, Gate: gate, MaxBatch: batch, ScanPasses: 1, Log: check.Log(t), Count: count,
+		Store: st, Gate: gate, MaxBatch: batch, ScanPasses: 1, Log: check.Log(t), Counters: count,
 		Commits: keeper.NewGroupCommit(st, batch, 24, time.Second, count),
 		Announce: func(ctx context.Context, sku string, epoch int64) (bool, error) { // no other node relies on the gate
 			return true, st.Announce(ctx, sku, epoch)
@@ -86,7 +86,7 @@ func (k *Keeper) Step(ctx context.Context) (err error) {
 func (k *Keeper) Run(ctx context.Context) error {
 	for failures := 0; ; {
 		err := k.Step(ctx)
-		k.Work &^= keeper.Compare // the test requests comparisons itself
+		k.Work &^= keeper.CompareSums // the test requests comparisons itself
 		switch {
 		case err == nil && k.Work == 0:
 			return nil
@@ -103,7 +103,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // Finish is Run with all work, and fails the test on an error.
 func (k *Keeper) Finish(t testing.TB) {
 	t.Helper()
-	k.Work |= keeper.ReleaseHolds | keeper.Inspect
+	k.Work |= keeper.ReleaseHolds | keeper.InspectGate
 	check.Must(t, k.Run(t.Context()))
 }
 
@@ -230,8 +230,8 @@ const Patience = time.Minute
 
 // NewGate returns a gate with the timeout Patience. It remembers "sold out" for soldOutFor,
 // or for the default time if that is 0.
-func NewGate(rdb redis.UniversalClient, soldOutFor time.Duration) inventory.Keeping {
-	return inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{Timeout: Patience, SoldOutFor: soldOutFor})}
+func NewGate(rdb redis.UniversalClient, soldOutFor time.Duration) inventory.KeeperGate {
+	return inventory.KeeperGate{Gate: inventory.New(rdb, inventory.Config{Timeout: Patience, SoldOutFor: soldOutFor})}
 }
 
 // OpenStore returns a migrated store with the timeout Patience.

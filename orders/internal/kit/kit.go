@@ -18,8 +18,8 @@ import (
 	"flashsale/orders"
 )
 
-// NoneWrong fails the test if wrong is not empty.
-func NoneWrong(t testing.TB, wrong []string) {
+// MustBeEmpty fails the test if wrong is not empty.
+func MustBeEmpty(t testing.TB, wrong []string) {
 	t.Helper()
 	if len(wrong) > 0 {
 		t.Fatal(wrong)

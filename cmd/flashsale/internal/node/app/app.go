@@ -99,12 +99,12 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	a.gate = inventory.New(a.rdb, inventory.Config{QueueLimit: cfg.QueueLimit, OnBatch: onBatch})
 	control := admission.New(ratelimit.New(a.rdb, ratelimit.Config{}), m.decision)
 	service := shop.Config{
-		Store: a.store, Gate: inventory.Keeping{Gate: a.gate}, Redis: a.rdb, Wait: cfg.Wait, MaxQuantity: cfg.MaxQuantity,
+		Store: a.store, Gate: inventory.KeeperGate{Gate: a.gate}, Redis: a.rdb, Wait: cfg.Wait, MaxQuantity: cfg.MaxQuantity,
 		Limiter: limits{control.With(cfg.rules(web.RoutePlace)), control.With(cfg.rules(web.RoutePay)), cfg.LimitBuyer, cfg.LimitIP, cfg.LimitSKU},
 		Keeper: controller.KeeperConfig{
 			Lease: cfg.Lease, ReconcileEvery: cfg.ReconcileEvery, ReconcileHoldsEvery: cfg.ReconcileHoldsEvery,
 		},
-		Direct: controller.DirectConfig{After: cfg.DirectAfter, Max: cfg.DirectMax},
+		Direct: controller.DirectConfig{EnterAfter: cfg.DirectAfter, MaxOrders: cfg.DirectMax},
 		Log:    cfg.Log, Clock: a.clock, OnCommit: onCommit,
 	}
 	if cfg.Traces != nil {

@@ -37,7 +37,7 @@ func runRebuild(ctx context.Context, l *bench, rows []Row) error {
 	}
 	rdb := l.openRedis(64)
 	s := &rebuilt{database: d, gate: inventory.New(rdb, inventory.Config{})}
-	s.service = l.serve(ctx, shop.Config{Store: d.Store, Gate: inventory.Keeping{Gate: s.gate}, Redis: rdb})
+	s.service = l.serve(ctx, shop.Config{Store: d.Store, Gate: inventory.KeeperGate{Gate: s.gate}, Redis: rdb})
 	if s.sku, err = d.newSale(ctx); err != nil {
 		return err
 	}
