@@ -64,12 +64,12 @@ func (s *Store) auditRows(ctx context.Context, a *Audit, view inventory.View) er
 		for i, q := range queued {
 			ids[i] = q.OrderID
 		}
-		behind, err := s.OrdersByHold(ctx, ids)
+		byHold, err := s.OrdersByHold(ctx, ids)
 		if err != nil {
 			return err
 		}
 		for _, q := range queued {
-			if behind[q.OrderID] == nil {
+			if byHold[q.OrderID] == nil {
 				a.Queued += q.Quantity
 			}
 		}

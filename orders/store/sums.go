@@ -41,13 +41,13 @@ func (s *Store) OrdersByHold(ctx context.Context, holds []string) (map[string]*o
 	for i := range rows {
 		byID[rows[i].ID] = &rows[i]
 	}
-	behind := make(map[string]*orders.Order, len(holds))
+	byHold := make(map[string]*orders.Order, len(holds))
 	for i, hold := range holds {
 		if o := byID[ids[i]]; o != nil && (o.ID == hold || o.HoldID != nil && *o.HoldID == hold) {
-			behind[hold] = o
+			byHold[hold] = o
 		}
 	}
-	return behind, nil
+	return byHold, nil
 }
 
 // OrdersAtGate reads the orders of these buyers whose units count at the gate: open orders, and
