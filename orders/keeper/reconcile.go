@@ -197,14 +197,14 @@ func (k *Keeper) measure(ctx context.Context, ids, names []string) (d drift, err
 // wrongOrders returns the given orders whose hold contradicts the database: a pending order
 // without a hold, or a hold of a released or unknown order. An ended order that is not marked
 // released may or may not have a hold, because the keeper is about to release it.
-func wrongOrders(gate inventory.View, behind map[string]*orders.Order) map[string]bool {
+func wrongOrders(gate inventory.View, byHold map[string]*orders.Order) map[string]bool {
 	queued := make(map[string]bool, len(gate.Orders))
 	for _, q := range gate.Orders {
 		queued[q.OrderID] = true
 	}
 	wrong := map[string]bool{}
 	for id, held := range gate.HasHold {
-		row := behind[id]
+		row := byHold[id]
 		switch {
 		case !held && row != nil && row.Status == orders.PendingPayment:
 			// The gate was read first, and an existing row never becomes pending again: the
