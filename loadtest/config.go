@@ -38,7 +38,7 @@ type Config struct {
 	SKU           string        // must have no orders yet; empty for a new SKU
 	Name          string        // name that buyers see
 	Stock         int           // units on sale
-	PerBuyerLimit int           // units that one buyer may hold
+	UnitsPerBuyer int           // units that one buyer may hold
 	PaymentWindow time.Duration // in whole seconds; if it is shorter than Duration + 2 min, the verdict waits until no order is pending
 	Price         int64         // price in minor units of Currency
 	Currency      string        // ISO 4217
@@ -58,7 +58,7 @@ type Config struct {
 	MaxQuantity int     // largest quantity of an order; quantities start at 1
 
 	// Sales share the attack, and each gets its own verdict; see RunAll. If Sales is
-	// empty, there is one sale with SKU, Name, Stock and PerBuyerLimit.
+	// empty, there is one sale with SKU, Name, Stock and UnitsPerBuyer.
 	Sales    []Sale
 	Scenario string // name of the scenario in the report; may be empty
 
@@ -90,7 +90,7 @@ type Config struct {
 // units. The caller sets Target and Token.
 func Defaults() Config {
 	return Config{
-		Name: "Flash sale", Stock: 1000, PerBuyerLimit: 2, PaymentWindow: 15 * time.Minute,
+		Name: "Flash sale", Stock: 1000, UnitsPerBuyer: 2, PaymentWindow: 15 * time.Minute,
 		Price: 1990, Currency: "EUR",
 		Buyers: 20_000, Rate: 2000, Duration: 10 * time.Second, Shape: Constant, MaxQuantity: 2,
 		Replays: 0.10, SecondOrders: 0.10, Cancels: 0.10, Payments: 0.30,
@@ -185,10 +185,10 @@ func (c Config) withPatience() patience {
 func (c Config) saleTerms() client.Sale {
 	name := c.Name
 	if !c.Visitors {
-		name = client.Judged + name
+		name = client.JudgedNamePrefix + name
 	}
 	return client.Sale{
-		Name: name, Price: c.Price, Currency: c.Currency, Total: int64(c.Stock), PerBuyerLimit: int64(c.PerBuyerLimit),
+		Name: name, Price: c.Price, Currency: c.Currency, Total: int64(c.Stock), UnitsPerBuyer: int64(c.UnitsPerBuyer),
 		PaymentWindowS: int64(c.PaymentWindow / time.Second), ReserveOn: c.ReserveOn,
 	}
 }
@@ -208,7 +208,7 @@ type Sale struct {
 	SKU           string  // must have no orders yet; empty for a new SKU
 	Name          string  // name that buyers see
 	Stock         int     // units on sale
-	PerBuyerLimit int     `yaml:"limit"` // units that one buyer may hold
+	UnitsPerBuyer int     `yaml:"limit"` // units that one buyer may hold
 	Weight        float64 // share of the orders: Weight divided by the sum of all weights
 }
 
@@ -217,13 +217,13 @@ func (c Config) sales() []Sale {
 	if len(c.Sales) > 0 {
 		return c.Sales
 	}
-	return []Sale{{SKU: c.SKU, Name: c.Name, Stock: c.Stock, PerBuyerLimit: c.PerBuyerLimit, Weight: 1}}
+	return []Sale{{SKU: c.SKU, Name: c.Name, Stock: c.Stock, UnitsPerBuyer: c.UnitsPerBuyer, Weight: 1}}
 }
 
 // forSale returns the config of one sale.
 func (c Config) forSale(s Sale) Config {
-	c.SKU, c.Name, c.Stock, c.PerBuyerLimit = s.SKU, s.Name, s.Stock, s.PerBuyerLimit
-	c.MaxQuantity = min(c.MaxQuantity, s.PerBuyerLimit) // a larger order would only be refused for its size
+	c.SKU, c.Name, c.Stock, c.UnitsPerBuyer = s.SKU, s.Name, s.Stock, s.UnitsPerBuyer
+	c.MaxQuantity = min(c.MaxQuantity, s.UnitsPerBuyer) // a larger order would only be refused for its size
 	return c
 }
 
@@ -241,9 +241,9 @@ func (c Config) validateSales(check func(ok bool, format string, args ...any)) {
 		check(s.SKU == "" || !known[s.SKU], "%sSKU: %q is the SKU of another sale", in, s.SKU)
 		check(s.Name != "", "%sName: empty", in)
 		check(s.Stock >= 1, "%sStock: %d, want at least 1", in, s.Stock)
-		check(s.PerBuyerLimit >= 1, "%sPerBuyerLimit: %d, want at least 1", in, s.PerBuyerLimit)
+		check(s.UnitsPerBuyer >= 1, "%sUnitsPerBuyer: %d, want at least 1", in, s.UnitsPerBuyer)
 		check(s.Weight > 0, "%sWeight: %v, want more than 0", in, s.Weight)
-		known[s.SKU], largest = true, max(largest, s.PerBuyerLimit)
+		known[s.SKU], largest = true, max(largest, s.UnitsPerBuyer)
 	}
-	check(c.MaxQuantity >= 1 && c.MaxQuantity <= largest, "MaxQuantity: %d, want 1..PerBuyerLimit", c.MaxQuantity)
+	check(c.MaxQuantity >= 1 && c.MaxQuantity <= largest, "MaxQuantity: %d, want 1..UnitsPerBuyer", c.MaxQuantity)
 }

@@ -134,7 +134,7 @@ func (r *run) atLimit(open, probes []*judge.Outcome) []string {
 	}
 	var full []string
 	for buyer, n := range units {
-		if n == r.c.PerBuyerLimit {
+		if n == r.c.UnitsPerBuyer {
 			full = append(full, buyer)
 		}
 	}

@@ -106,7 +106,7 @@ func (t *targets) draw() attempt {
 		a.buyer = t.eager[len(t.eager)-1]
 		t.eager = t.eager[:len(t.eager)-1]
 		// Ask for one unit beyond the limit, unless MaxQuantity is smaller.
-		a.quantity = min(t.c.MaxQuantity, max(1, t.c.PerBuyerLimit-t.units[a.buyer.Subject]+1))
+		a.quantity = min(t.c.MaxQuantity, max(1, t.c.UnitsPerBuyer-t.units[a.buyer.Subject]+1))
 		if a.fate = leave; t.c.onPayment() {
 			a.fate = pay // only paid units count towards the limit
 		}

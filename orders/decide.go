@@ -46,17 +46,17 @@ func NewLedger(sale *Sale, now time.Time, rows []Order) *Ledger {
 	return l
 }
 
-// add is Know for an order that also counts for its buyer's limits.
+// add is IndexOrder for an order that also counts for its buyer's limits.
 func (l *Ledger) add(o *Order) {
-	l.Know(o)
+	l.IndexOrder(o)
 	l.OrderCount[o.Buyer]++
 	if o.Status.CountsAsSold() {
 		l.Units[o.Buyer] += o.Quantity
 	}
 }
 
-// Know adds the order to ByID and to the orders by key.
-func (l *Ledger) Know(o *Order) {
+// IndexOrder adds the order to ByID and to the orders by key.
+func (l *Ledger) IndexOrder(o *Order) {
 	l.ByID[o.ID] = o
 	if o.IdempotencyKey != nil {
 		l.byKey[buyerKey{o.Buyer, *o.IdempotencyKey}] = o
@@ -68,7 +68,7 @@ func (l *Ledger) full(buyer string) bool { return l.OrderCount[buyer] >= l.Order
 
 // A Decision describes the outcome for one queued order.
 type Decision struct {
-	Queued  inventory.Queued
+	Queued  inventory.QueuedOrder
 	Order   *Order // the row, new or existing; nil if there is none
 	Action  Action
 	Hold    HoldAction
@@ -81,7 +81,7 @@ type Action int
 
 // The actions.
 const (
-	Find        Action = iota // no change: Order, if set, is an existing row
+	NoChange    Action = iota // no change: Order, if set, is an existing row
 	Insert                    // Order is inserted
 	PayLate                   // Order was expired or awaiting payment, and becomes paid
 	RecordClaim               // the payment is refused, and Claim is recorded
@@ -92,16 +92,16 @@ type HoldAction int
 
 // The hold actions.
 const (
-	Keep      HoldAction = iota // no change
-	Release                     // the gate releases the units of the hold
-	Reconfirm                   // the hold of a paid order has reappeared at the gate and is dropped again
+	KeepHold      HoldAction = iota // no change
+	ReleaseHold                     // the gate releases the units of the hold
+	ReconfirmHold                   // the hold of a paid order has reappeared at the gate and is dropped again
 )
 
 // Decide returns the decision for one queued order. It refuses an order that a gate has
 // accepted only if Redis has lost data, if an earlier order with its key has another
 // fingerprint, if its buyer has made OrdersPerBuyer orders, if orders of its epoch take units
 // on payment, or if an operator has lowered the total or the buyer's limit meanwhile.
-func (l *Ledger) Decide(q inventory.Queued) Decision {
+func (l *Ledger) Decide(q inventory.QueuedOrder) Decision {
 	if p, late := LateOf(q); late {
 		return l.decideLate(q, p)
 	}
@@ -111,15 +111,15 @@ func (l *Ledger) Decide(q inventory.Queued) Decision {
 		d := Decision{Queued: q, Order: row}
 		switch {
 		case row.Status.Closed():
-			d.Hold = Release
+			d.Hold = ReleaseHold
 		case row.Status == Paid && row.RestoredAt != nil:
-			d.Hold = Reconfirm
+			d.Hold = ReconfirmHold
 		}
 		return d
 	}
 	if q.Key != "" {
 		if first := l.byKey[buyerKey{q.Buyer, q.Key}]; first != nil {
-			d := Decision{Queued: q, Order: first, Hold: Release}
+			d := Decision{Queued: q, Order: first, Hold: ReleaseHold}
 			if first.RequestHash != q.Fingerprint {
 				d.Refused = Mismatch
 			}
@@ -130,11 +130,11 @@ func (l *Ledger) Decide(q inventory.Queued) Decision {
 	case !l.PastGate && l.Sale.TookOnPayment(q.Epoch):
 		// A node with an old copy of the sale has sent the order to the gate. Another node
 		// may have refused the key, because the gate does not know orders without units.
-		return Decision{Queued: q, Hold: Release, Refused: Unavailable}
+		return Decision{Queued: q, Hold: ReleaseHold, Refused: Unavailable}
 	case l.Window != "":
 		return Decision{Queued: q, Refused: l.Window}
 	case l.full(q.Buyer): // no row, because one buyer could create rows without end
-		return Decision{Queued: q, Hold: Release, Refused: BuyerLimit}
+		return Decision{Queued: q, Hold: ReleaseHold, Refused: BuyerLimit}
 	}
 	o := l.newOrder(q)
 	reason := l.room(q.Buyer, q.Quantity)
@@ -153,7 +153,7 @@ func (l *Ledger) Decide(q inventory.Queued) Decision {
 // room returns the reason for which the buyer cannot have quantity more units, or "".
 func (l *Ledger) room(buyer string, quantity int64) Reason {
 	switch {
-	case l.Units[buyer]+quantity > l.Sale.PerBuyerLimit:
+	case l.Units[buyer]+quantity > l.Sale.UnitsPerBuyer:
 		return BuyerLimit
 	case quantity > l.left:
 		return SoldOut
@@ -162,11 +162,11 @@ func (l *Ledger) room(buyer string, quantity int64) Reason {
 }
 
 // newOrder returns the row of an accepted order.
-func (l *Ledger) newOrder(q inventory.Queued) *Order {
+func (l *Ledger) newOrder(q inventory.QueuedOrder) *Order {
 	o := &Order{
 		ID: q.OrderID, SKU: l.Sale.SKU, Buyer: q.Buyer, Quantity: q.Quantity,
 		Amount: l.Sale.Price * q.Quantity, Currency: l.Sale.Currency,
-		Status: PendingPayment, RequestHash: q.Fingerprint, CreatedAt: q.At,
+		Status: PendingPayment, RequestHash: q.Fingerprint, CreatedAt: q.AcceptedAt,
 		ExpiresAt: l.Now.Add(time.Duration(l.Sale.PaymentWindowS) * time.Second),
 	}
 	if q.Key != "" {

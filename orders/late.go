@@ -23,26 +23,26 @@ import (
 // A sale may change to OnPayment at any time. See Sale.TakesOnPayment.
 
 // A LatePayment is a payment of an order that has expired or awaits payment.
-type LatePayment struct{ Order, Ref string }
+type LatePayment struct{ OrderID, Ref string }
 
 // LateOf reports whether q is an attempt of a late payment, and returns the payment.
-func LateOf(q inventory.Queued) (p LatePayment, late bool) {
-	return LatePayment{q.Pays, q.Key}, q.Pays != ""
+func LateOf(q inventory.QueuedOrder) (p LatePayment, late bool) {
+	return LatePayment{q.PaysOrder, q.Key}, q.PaysOrder != ""
 }
 
 // decideLate returns the decision for an attempt of a late payment. If the attempt pays the
 // order, the order keeps its hold. Otherwise the hold is released.
-func (l *Ledger) decideLate(q inventory.Queued, p LatePayment) Decision {
-	row := l.ByID[p.Order]
-	d := Decision{Queued: q, Order: row, Hold: Release}
+func (l *Ledger) decideLate(q inventory.QueuedOrder, p LatePayment) Decision {
+	row := l.ByID[p.OrderID]
+	d := Decision{Queued: q, Order: row, Hold: ReleaseHold}
 	switch {
 	case row == nil || row.Status == PendingPayment: // an expired order is neither deleted nor reopened
 		d.Refused = Unavailable
 	case row.HoldID != nil && *row.HoldID == q.OrderID:
 		// This attempt has paid the order. The keeper drops its hold and keeps the units.
-		d.Hold = Keep
+		d.Hold = KeepHold
 		if row.RestoredAt != nil {
-			d.Hold = Reconfirm
+			d.Hold = ReconfirmHold
 		}
 	case l.Claimed[p]:
 		d.Refused = OrderClosed
@@ -55,7 +55,7 @@ func (l *Ledger) decideLate(q inventory.Queued, p LatePayment) Decision {
 		reason := l.payable(row)
 		switch {
 		case reason == "":
-			d.Action, d.Hold = PayLate, Keep
+			d.Action, d.Hold = PayLate, KeepHold
 			l.left -= row.Quantity
 			l.Units[row.Buyer] += row.Quantity
 			row.Status, row.PaymentRef, row.HoldID = Paid, &p.Ref, &q.OrderID

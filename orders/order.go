@@ -176,7 +176,7 @@ func VisibleASCII(s string, limit int) bool {
 
 // Hold returns the hold that the gate must have for the order while it is pending.
 func (o *Order) Hold() inventory.Hold {
-	return inventory.Hold{OrderID: o.ID, Buyer: o.Buyer, Quantity: o.Quantity, At: o.CreatedAt}
+	return inventory.Hold{OrderID: o.ID, Buyer: o.Buyer, Quantity: o.Quantity, AcceptedAt: o.CreatedAt}
 }
 
 // Fingerprint returns a hash of what is ordered. If a request has the key of an earlier

@@ -24,7 +24,7 @@ func TestSaleArchive(t *testing.T) {
 	check.Must(t, err)
 	now := time.Now().UTC()
 	_, err = st.PutSale(t.Context(), orders.Sale{
-		SKU: "S", Name: "A thing", Currency: "EUR", Total: 1, PerBuyerLimit: 1, PaymentWindowS: 1,
+		SKU: "S", Name: "A thing", Currency: "EUR", Total: 1, UnitsPerBuyer: 1, PaymentWindowS: 1,
 		OpensAt: now.Add(-2 * time.Hour), ClosesAt: now.Add(-time.Hour),
 	})
 	check.Must(t, err)

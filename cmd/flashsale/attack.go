@@ -47,7 +47,7 @@ func attackDefaults() kong.Vars {
 	vars := kong.Vars{}
 	for name, value := range map[string]any{
 		"stock": c.Stock, "buyers": c.Buyers, "rate": c.Rate, "duration": c.Duration, "shape": c.Shape,
-		"timeout": c.Timeout, "seed": c.Seed, "limit": c.PerBuyerLimit, "max_quantity": c.MaxQuantity,
+		"timeout": c.Timeout, "seed": c.Seed, "limit": c.UnitsPerBuyer, "max_quantity": c.MaxQuantity,
 		"replays": c.Replays, "second_orders": c.SecondOrders, "cancels": c.Cancels, "payments": c.Payments,
 		"payment_window": c.PaymentWindow, "crowd_rate": gentle.Rate, "crowd_duration": gentle.Duration,
 	} {
@@ -76,25 +76,25 @@ func (f *attackFlags) config(s streams) (c loadtest.Config, err error) {
 		if err != nil {
 			return c, err
 		}
-		scenario.Into(&c)
+		scenario.ApplyTo(&c)
 	}
-	loadtest.Set(&c.Stock, f.Stock)
-	loadtest.Set(&c.Buyers, f.Buyers)
-	loadtest.Set(&c.Rate, f.Rate)
-	loadtest.Set(&c.Duration, f.Duration)
-	loadtest.Set(&c.Shape, f.Shape)
-	loadtest.Set(&c.Timeout, f.Timeout)
-	loadtest.Set(&c.Seed, f.Seed)
-	loadtest.Set(&c.PerBuyerLimit, f.Limit)
-	loadtest.Set(&c.MaxQuantity, f.MaxQuantity)
-	loadtest.Set(&c.Replays, f.Replays)
-	loadtest.Set(&c.SecondOrders, f.SecondOrders)
-	loadtest.Set(&c.Cancels, f.Cancels)
+	loadtest.SetIfGiven(&c.Stock, f.Stock)
+	loadtest.SetIfGiven(&c.Buyers, f.Buyers)
+	loadtest.SetIfGiven(&c.Rate, f.Rate)
+	loadtest.SetIfGiven(&c.Duration, f.Duration)
+	loadtest.SetIfGiven(&c.Shape, f.Shape)
+	loadtest.SetIfGiven(&c.Timeout, f.Timeout)
+	loadtest.SetIfGiven(&c.Seed, f.Seed)
+	loadtest.SetIfGiven(&c.UnitsPerBuyer, f.Limit)
+	loadtest.SetIfGiven(&c.MaxQuantity, f.MaxQuantity)
+	loadtest.SetIfGiven(&c.Replays, f.Replays)
+	loadtest.SetIfGiven(&c.SecondOrders, f.SecondOrders)
+	loadtest.SetIfGiven(&c.Cancels, f.Cancels)
 	if f.ReserveOn != nil && *f.ReserveOn == judge.OnPayment {
 		c = c.ForPayment()
 	}
-	loadtest.Set(&c.Payments, f.Payments)
-	loadtest.Set(&c.PaymentWindow, f.PaymentWindow)
+	loadtest.SetIfGiven(&c.Payments, f.Payments)
+	loadtest.SetIfGiven(&c.PaymentWindow, f.PaymentWindow)
 	c.Command, c.Program = commandLine(s.args), version()
 	adjustAttack(&c)
 	if !f.Quiet {

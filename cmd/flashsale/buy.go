@@ -21,7 +21,7 @@ type buyCommand struct {
 func (c *buyCommand) Run(ctx context.Context, s streams) error {
 	server := c.as(c.Buyer, false)
 	c.Key = cmp.Or(c.Key, rand.Text())
-	o, err := server.Place(ctx, c.SKU, c.Quantity, c.Key)
+	o, err := server.PlaceOrder(ctx, c.SKU, c.Quantity, c.Key)
 	switch status := client.StatusOf(err); {
 	case server.Fault != nil:
 		return server.Fault

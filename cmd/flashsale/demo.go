@@ -52,9 +52,9 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 	// Ctrl-C cancels ctx, which ends the attack. The stores and the node must keep
 	// running until the verdict is complete.
 	background := context.WithoutCancel(ctx)
-	start, kind := servers.Embedded, "embedded"
+	start, kind := servers.StartEmbedded, "embedded"
 	if c.Real {
-		start, kind = func(ctx context.Context) (*servers.Stores, error) { return servers.Real(ctx, servers.Config{}) }, "real"
+		start, kind = func(ctx context.Context) (*servers.Stores, error) { return servers.StartReal(ctx, servers.Config{}) }, "real"
 	}
 	stores, err := start(ctx)
 	if err != nil {

@@ -56,7 +56,7 @@ func (f *answerFlags) print(s streams, server *api.Client, err error, pairs ...s
 	case err != nil:
 		return err
 	case f.JSON:
-		_, err = fmt.Fprintf(s.out, "%s\n", server.Last())
+		_, err = fmt.Fprintf(s.out, "%s\n", server.LastResponse())
 		return err
 	}
 	var t report.Text

@@ -204,10 +204,10 @@ func (s section) places(ctx context.Context, t *testing.T) places {
 	if !strings.Contains(fmt.Sprint(s.commands), "--mysql") {
 		return p
 	}
-	redis, err := servers.StartRedis(ctx, servers.RedisOptions{})
+	redis, err := servers.StartRedis(ctx, servers.RedisConfig{})
 	check.Must(t, err)
 	t.Cleanup(func() { _ = redis.Close() })
-	mysql, err := servers.StartMySQL(ctx, servers.MySQLOptions{})
+	mysql, err := servers.StartMySQL(ctx, servers.MySQLConfig{})
 	check.Must(t, err)
 	t.Cleanup(func() { _ = mysql.Close() })
 	p.redis = redis.URL

@@ -58,8 +58,8 @@ func (c *saleCreate) Run(ctx context.Context, s streams) error {
 		now = at // the server's clock
 	}
 	c.OpensAt = cmp.Or(c.OpensAt, now)
-	sale, err := server.Put(ctx, c.SKU, api.Terms{
-		Name: cmp.Or(c.Name, c.SKU), Description: c.Description, ImageURL: c.Image, Price: c.Price, Currency: c.Currency, Total: c.Total, PerBuyerLimit: c.PerBuyer,
+	sale, err := server.PutSale(ctx, c.SKU, api.Terms{
+		Name: cmp.Or(c.Name, c.SKU), Description: c.Description, ImageURL: c.Image, Price: c.Price, Currency: c.Currency, Total: c.Total, UnitsPerBuyer: c.PerBuyer,
 		OpensAt: c.OpensAt.UTC(), ClosesAt: c.OpensAt.UTC().Add(c.For), PaymentWindowS: int64(c.PaymentWindow / time.Second),
 		ReserveOn: c.ReserveOn,
 	})
@@ -98,7 +98,7 @@ func (f *answerFlags) printSale(s streams, server *api.Client, sale api.Sale, er
 	return f.print(s, server, err,
 		"sku", sale.SKU, "name", sale.Name, "description", sale.Description, "image", sale.ImageURL, "state", sale.State,
 		"available", fmt.Sprintf("%d of %d", sale.Available, sale.Total),
-		"price", money(sale.Price, sale.Currency), "per buyer", fmt.Sprint(sale.PerBuyerLimit),
+		"price", money(sale.Price, sale.Currency), "per buyer", fmt.Sprint(sale.UnitsPerBuyer),
 		"opens", moment(&sale.OpensAt), "closes", moment(&sale.ClosesAt),
 		"to pay in", (time.Duration(sale.PaymentWindowS) * time.Second).String(),
 		"units taken on", sale.ReserveOn)
@@ -142,7 +142,7 @@ func (c *saleRestock) Run(ctx context.Context, s streams) error {
 		} else {
 			sale.Total += *c.By
 		}
-		changed, err := server.Put(ctx, c.SKU, sale.Sale, sale.ETag)
+		changed, err := server.PutSale(ctx, c.SKU, sale.Sale, sale.ETag)
 		switch {
 		case err == nil:
 			return c.printSale(s, server, changed, nil)

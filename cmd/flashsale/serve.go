@@ -90,7 +90,7 @@ func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) erro
 	cfg.Node = cmp.Or(cfg.Node, uuid.NewString()) // the trace exporter needs the name before app.New
 	switch {
 	case c.Redis == "" && c.SQL == "":
-		stores, err := servers.Embedded(ctx)
+		stores, err := servers.StartEmbedded(ctx)
 		if err != nil {
 			return fmt.Errorf("start the embedded stores: %w", err)
 		}

@@ -112,9 +112,9 @@ func NewOperator(c Client, token string) Operator {
 	return Operator{Client: c, as: Buyer{Subject: "loadtest-operator", Token: token}}
 }
 
-// Judged is the prefix of the name of a sale in which the judge counts orders of other clients as
-// violations. A shop's page should not offer such a sale.
-const Judged = "Load test: "
+// JudgedNamePrefix is the prefix of the name of a sale in which the judge counts orders of
+// other clients as violations. A shop's page should not offer such a sale.
+const JudgedNamePrefix = "Load test: "
 
 // Sale contains the settings of a sale that an operator sends, as in the contract.
 type Sale struct {
@@ -124,7 +124,7 @@ type Sale struct {
 	Price          int64     `json:"price"`               // price of one unit, in minor units of the currency
 	Currency       string    `json:"currency"`
 	Total          int64     `json:"total"` // number of units
-	PerBuyerLimit  int64     `json:"per_buyer_limit"`
+	UnitsPerBuyer  int64     `json:"per_buyer_limit"`
 	OpensAt        time.Time `json:"opens_at"`  // set by Open
 	ClosesAt       time.Time `json:"closes_at"` // set by Open
 	PaymentWindowS int64     `json:"payment_window_s"`

@@ -64,7 +64,7 @@ type crowd struct {
 	sale client.Offer
 }
 
-func judged(s client.Offer) bool { return strings.HasPrefix(s.Name, client.Judged) }
+func judged(s client.Offer) bool { return strings.HasPrefix(s.Name, client.JudgedNamePrefix) }
 
 // Run waits until the sale opens and then sends buyers to it, until the duration is over, the sale
 // is closed, or ctx ends. Run returns after the last buyer has left. It returns an error if there
@@ -157,7 +157,7 @@ func (c *crowd) come(ctx context.Context, b client.Buyer, rng *rand.Rand) {
 	longest := min(thinks, time.Duration(c.sale.PaymentWindowS)*time.Second/2)
 	think := func() error { return client.Wait(ctx, time.Duration(rng.Int64N(int64(longest)+1))) }
 	for n := 1; ; n++ {
-		order := c.order(ctx, b, fmt.Sprintf("%s-%d", b.Subject, n), 1+rng.IntN(int(max(1, min(2, c.sale.PerBuyerLimit)))))
+		order := c.order(ctx, b, fmt.Sprintf("%s-%d", b.Subject, n), 1+rng.IntN(int(max(1, min(2, c.sale.UnitsPerBuyer)))))
 		fate := rng.Float64()
 		if order != nil && fate < pays+cancels && think() == nil {
 			c.close(ctx, b, order.ID, fate >= pays)

@@ -24,8 +24,8 @@ type MySQL struct {
 	Members []*MySQL // the other members of its group
 }
 
-// MySQLOptions configures a private MySQL.
-type MySQLOptions struct {
+// MySQLConfig configures a private MySQL.
+type MySQLConfig struct {
 	// ExtraArgs are appended to the command line and take precedence, such as
 	// {"--innodb-buffer-pool-size=1G"}. With {"--skip-log-bin"}, a row is visible
 	// before it is on disk.
@@ -43,7 +43,7 @@ type MySQLOptions struct {
 // StartMySQL starts an empty mariadbd, or a mysqld if there is no mariadbd. If
 // TiDBVariable is set, it starts a TiDB instead. It returns when the server answers.
 // ctx applies to the start only. Close stops the server.
-func StartMySQL(ctx context.Context, o MySQLOptions) (*MySQL, error) {
+func StartMySQL(ctx context.Context, o MySQLConfig) (*MySQL, error) {
 	if tidb := os.Getenv(TiDBVariable); tidb != "" {
 		return startTiDB(ctx, tidb)
 	}

@@ -33,7 +33,7 @@ func parentToBeKilled() {
 	orphan := exec.Command("sleep", "600")
 	fail(orphan.Start())
 	fmt.Println("orphan", orphan.Process.Pid)
-	s, err := Real(ctx, Config{})
+	s, err := StartReal(ctx, Config{})
 	fail(err)
 	fmt.Println("server", s.Redis.Pid())
 	fmt.Println("server", s.MySQL.Pid())

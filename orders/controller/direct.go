@@ -68,9 +68,10 @@ func (c *Controller) EnterDirect(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// CommitDirect commits orders in direct mode like Store.Direct, and counts the inserted orders.
-func (c *Controller) CommitDirect(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
-	decisions, err := c.cfg.Store.Direct(ctx, sku, batch)
+// CommitDirect commits orders in direct mode like Store.CommitDirect, and counts the inserted
+// orders.
+func (c *Controller) CommitDirect(ctx context.Context, sku string, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
+	decisions, err := c.cfg.Store.CommitDirect(ctx, sku, batch)
 	for _, d := range decisions {
 		if d.Action == orders.Insert {
 			c.count.DirectPlaced.Add(1)

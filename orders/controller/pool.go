@@ -134,7 +134,7 @@ func (p *pool) start(s *slot) bool {
 // stores, at wrote, counts as progress of a slot that is idle and has not failed. The caller
 // holds the pool's mu.
 func (s *slot) lastProgress(wrote time.Time) time.Time {
-	at := s.Progressed()
+	at := s.LastProgress()
 	if s.progressAt.After(at) {
 		at = s.progressAt
 	}
@@ -149,7 +149,7 @@ func (s *slot) lastProgress(wrote time.Time) time.Time {
 func (p *pool) serve(s *slot, late context.Context) {
 	ctx, cancel := context.WithCancelCause(s.lock.Context())
 	defer context.AfterFunc(late, func() { cancel(context.Cause(late)) })()
-	if s.doing != keeper.Drain {
+	if s.doing != keeper.DrainQueue {
 		select {
 		case p.places <- struct{}{}:
 			defer func() { <-p.places }()
@@ -210,7 +210,7 @@ func (p *pool) finish(s *slot, left keeper.Work, err error) (fenced bool) {
 		p.log.Warn("keeper's pass failed and will be retried: orders of the SKU stay queued until then", "sku", s.sku, "error", err)
 	}
 	pause := min(firstRetry<<min(s.failures-1, 8), lastRetry)
-	time.AfterFunc(pause/2+rand.N(pause), func() { p.wake(s.sku, keeper.Drain) })
+	time.AfterFunc(pause/2+rand.N(pause), func() { p.wake(s.sku, keeper.DrainQueue) })
 	return false
 }
 
@@ -249,7 +249,7 @@ func (p *pool) enqueue(s *slot, todo keeper.Work) {
 func (p *pool) add(s *slot) {
 	p.mu.Lock()
 	p.slots[s.sku] = s
-	p.enqueue(s, keeper.Release|keeper.Inspect)
+	p.enqueue(s, keeper.ReleaseHolds|keeper.InspectGate)
 	p.mu.Unlock()
 	ctx := s.lock.Context()
 	context.AfterFunc(ctx, func() {

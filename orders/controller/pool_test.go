@@ -65,7 +65,7 @@ type failingGate struct {
 	onQueue func()
 }
 
-func (g failingGate) Queue(context.Context, string, string, int64) ([]inventory.Queued, error) {
+func (g failingGate) ReadQueue(context.Context, string, string, int64) ([]inventory.QueuedOrder, error) {
 	g.onQueue()
 	return nil, errors.New("redis is down")
 }
@@ -76,13 +76,13 @@ func (g failingGate) Queue(context.Context, string, string, int64) ([]inventory.
 func TestDrainingPassTakesNoPlace(t *testing.T) {
 	p := testPool()
 	taken := map[keeper.Work]int{}
-	for _, todo := range []keeper.Work{keeper.Drain, keeper.Drain | keeper.Release} {
+	for _, todo := range []keeper.Work{keeper.DrainQueue, keeper.DrainQueue | keeper.ReleaseHolds} {
 		gate := failingGate{onQueue: func() { taken[todo] = len(p.places) }}
-		s := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{Gate: gate, Batch: 1}), lock: &testLock{ctx: t.Context()}, doing: todo, stopped: make(chan struct{})}
+		s := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{Gate: gate, MaxBatch: 1}), lock: &testLock{ctx: t.Context()}, doing: todo, stopped: make(chan struct{})}
 		p.serve(s, t.Context())
 		<-s.stopped
 	}
-	if taken[keeper.Drain] != 0 || taken[keeper.Drain|keeper.Release] != 1 || len(p.places) != 0 {
+	if taken[keeper.DrainQueue] != 0 || taken[keeper.DrainQueue|keeper.ReleaseHolds] != 1 || len(p.places) != 0 {
 		t.Errorf("places of passes: got %v taken during the passes and %d afterwards, want none for Drain, 1 for the other, 0 afterwards", taken, len(p.places))
 	}
 }
@@ -98,7 +98,7 @@ func TestEverySaleIsScanned(t *testing.T) {
 				g.Granted++
 			}
 			allowed := 1
-			if s.comparisons(g, now, cfg, &allowed)&keeper.Scan != 0 {
+			if s.comparisons(g, now, cfg, &allowed)&keeper.StartScan != 0 {
 				n++
 			}
 		}

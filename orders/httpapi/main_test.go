@@ -20,7 +20,7 @@ import (
 type served struct {
 	*shop.Service
 	store *store.Store
-	gate  inventory.Keeping
+	gate  inventory.KeeperGate
 	rdb   redis.UniversalClient
 }
 

@@ -16,11 +16,11 @@ const (
 	FewOrders     = fewOrders
 )
 
-func (k *Keeper) CommitBatch(ctx context.Context, batch []inventory.Queued) ([]orders.Decision, error) {
+func (k *Keeper) CommitBatch(ctx context.Context, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
 	return k.commit(ctx, batch)
 }
 
-func (k *Keeper) AckBatch(ctx context.Context, batch []inventory.Queued, decisions []orders.Decision) error {
+func (k *Keeper) AckBatch(ctx context.Context, batch []inventory.QueuedOrder, decisions []orders.Decision) error {
 	return k.ack(ctx, batch, decisions).err
 }
 

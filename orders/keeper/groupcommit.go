@@ -34,7 +34,7 @@ type member = coalesce.Caller[store.SaleOrders, []orders.Decision]
 func NewGroupCommit(in *store.Store, maxOrders, alone int, timeout time.Duration, count *Counters) *GroupCommit {
 	g := &GroupCommit{store: in, alone: make(chan struct{}, alone), count: count}
 	g.Group = coalesce.New(coalesce.Config[store.SaleOrders, []orders.Decision]{
-		Batch: maxOrders, Size: func(b store.SaleOrders) int { return len(b.Orders) },
+		MaxBatch: maxOrders, Size: func(b store.SaleOrders) int { return len(b.Orders) },
 		Patience: timeout, Timeout: 2 * timeout, Call: g.call,
 	})
 	return g
@@ -79,5 +79,5 @@ func (g *GroupCommit) call(ctx context.Context, _ string, group []*member) {
 	for i, m := range group {
 		m.Answer = decisions[i]
 	}
-	g.count.Together.Add(1)
+	g.count.SharedCommits.Add(1)
 }

@@ -25,11 +25,11 @@ func kept(t *testing.T, st *store.Store, skus ...string) []store.SaleOrders {
 	t.Helper()
 	var batches []store.SaleOrders
 	for i, sku := range skus {
-		kit.Put(t, st, kit.Sale(sku, 1, 1))
+		kit.PutSale(t, st, kit.Sale(sku, 1, 1))
 		taken, err := st.TakeOver(t.Context(), sku)
 		check.Must(t, err)
 		id := fmt.Sprintf("%08d-0000-7000-8000-000000000000", i+1)
-		batches = append(batches, store.SaleOrders{SKU: sku, Fence: taken.Fence, Orders: []inventory.Queued{kit.QueuedOrder(id, "ann", "k", 1)}})
+		batches = append(batches, store.SaleOrders{SKU: sku, Fence: taken.Fence, Orders: []inventory.QueuedOrder{kit.QueuedOrder(id, "ann", "k", 1)}})
 	}
 	return batches
 }
@@ -170,7 +170,7 @@ func TestGroupCommit(t *testing.T) {
 				if !tc.refused(errs[1]) || errs[0] != nil || errs[2] != nil {
 					t.Errorf("keepers of the shared transaction: got errors %q, want one of the second keeper only: %v", errs, name != "all is well")
 				}
-				if n := count.Together.Load(); n != tc.together {
+				if n := count.SharedCommits.Load(); n != tc.together {
 					t.Errorf("group commit: got %d shared transactions, want %d", n, tc.together)
 				}
 			})
@@ -230,9 +230,9 @@ func TestLoneKeeperCommitsAlone(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
 	b, count := kept(t, store, "A")[0], new(Counters)
 	g := NewGroupCommit(store, 500, 24, time.Nanosecond, count)
-	if decisions, err := g.commit(t.Context(), b); err != nil || outcomes([][]orders.Decision{decisions}) != "inserted" || count.Together.Load() != 0 {
+	if decisions, err := g.commit(t.Context(), b); err != nil || outcomes([][]orders.Decision{decisions}) != "inserted" || count.SharedCommits.Load() != 0 {
 		t.Errorf("lone keeper: got decisions %+v, error %v, and %d shared transactions, want one insert and no shared transaction",
-			decisions, err, count.Together.Load())
+			decisions, err, count.SharedCommits.Load())
 	}
 	b.Fence--
 	check.Is(t, check.Err(g.commit(t.Context(), b)), orders.ErrFenced)

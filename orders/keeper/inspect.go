@@ -20,7 +20,7 @@ func (k *Keeper) inspect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g, over := summaries[0], k.todo&Forget != 0
+	g, over := summaries[0], k.todo&DeleteGate != 0
 	if over && !g.Exists {
 		return k.finishSale(ctx, g)
 	}
@@ -31,7 +31,7 @@ func (k *Keeper) inspect(ctx context.Context) error {
 		}
 	}
 	switch {
-	case !sells || sale.Mode != orders.ModeGate || k.todo&Rebuild != 0:
+	case !sells || sale.Mode != orders.ModeGate || k.todo&RebuildGate != 0:
 		if sale.Mode != orders.ModeDirect && sale.Epoch > 0 { // otherwise no node relies on a gate (see Store.Recount)
 			if now, err := k.announce(ctx, k.sku, sale.Epoch); err != nil || !now {
 				return err
@@ -63,7 +63,7 @@ func (k *Keeper) finishSale(ctx context.Context, g inventory.Summary) error {
 	if err != nil || !gone {
 		return err
 	}
-	finished, err := k.store.Finish(ctx, k.sku, k.fence)
+	finished, err := k.store.MarkOver(ctx, k.sku, k.fence)
 	if finished {
 		k.log.Info("sale is over: gate deleted from Redis", "sku", k.sku)
 	}

@@ -134,7 +134,7 @@ end:
           :: !SELLS(m) && !REFUSES(m) || g[m].annQueued                /* 503 */
           :: IS(NO_DEADLINE) && !late -> late = g[m].epoch
           fi; m = 0
-       :: cMode[n] == DIRECT -> m = 0;                                 /* Store.Direct */
+       :: cMode[n] == DIRECT -> m = 0;                                 /* Store.CommitDirect */
           if
           :: mMode == DIRECT && ann == NONE && !SOLD -> ann = BOUGHT; REACHED(REACHES_DIRECT_ORDER); FINAL
           :: mMode == DIRECT && ann == NONE && SOLD -> REACHED(REACHES_DIRECT); goto barrier

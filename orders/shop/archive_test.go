@@ -33,7 +33,7 @@ func TestArchivedSale(t *testing.T) {
 	check.Is(t, check.Err(place("eve")), inventory.ErrSoldOut)
 	put.PaymentWindowS, put.OpensAt, put.ClosesAt = 1, put.OpensAt.Add(-2*time.Hour), put.ClosesAt.Add(-2*time.Hour)
 	p.put(t, put)
-	kit.Overdue(t, p.store.DB, expired.Order.ID)
+	kit.MakeOverdue(t, p.store.DB, expired.Order.ID)
 	check.Eventually(t, "Redis has forgotten the sale", func() bool { return p.catalog.Known("S").Mode == orders.ModeOver })
 	pays(t, p, "bob", expired.Order.ID, "late", orders.ErrOrderClosed)
 

@@ -72,7 +72,7 @@ func (s *Service) queuedOrder(ctx context.Context, buyer, id, sku string) (*orde
 	if len(skus) == 0 {
 		return nil, orders.ErrNotFound
 	}
-	sku, hold, ok, err := s.gate.Held(ctx, id, skus...)
+	sku, hold, ok, err := s.gate.FindHold(ctx, id, skus...)
 	if err != nil {
 		return nil, errors.Join(orders.ErrUnavailable, errGateAway, err)
 	}
@@ -85,7 +85,7 @@ func (s *Service) queuedOrder(ctx context.Context, buyer, id, sku string) (*orde
 	}
 	return &orders.Order{
 		ID: id, SKU: sku, Buyer: hold.Buyer, Quantity: hold.Quantity,
-		Amount: sale.Price * hold.Quantity, Currency: sale.Currency, Status: orders.Reserved, CreatedAt: hold.At,
+		Amount: sale.Price * hold.Quantity, Currency: sale.Currency, Status: orders.Reserved, CreatedAt: hold.AcceptedAt,
 	}, nil
 }
 

@@ -54,7 +54,7 @@ func (s *Service) reserve(ctx context.Context, p Placement, sale *orders.Sale) (
 	}
 	pending := &orders.Order{
 		ID: reserved.OrderID, SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,
-		Amount: sale.Price * p.Quantity, Currency: sale.Currency, Status: orders.Reserved, CreatedAt: reserved.At,
+		Amount: sale.Price * p.Quantity, Currency: sale.Currency, Status: orders.Reserved, CreatedAt: reserved.AcceptedAt,
 	}
 	if reserved.Replayed { // another request made the order: wait for that order
 		s.waiters.leave(waiter)
@@ -72,7 +72,7 @@ func (s *Service) refusedAtGate(ctx context.Context, p Placement, epoch int64, e
 	case !ok:
 		return Placed{}, errors.Join(orders.ErrUnavailable, err)
 	case errors.Is(err, inventory.ErrStale):
-		s.controller.Stale(ctx, p.SKU, epoch)
+		s.controller.ReplaceStaleGate(ctx, p.SKU, epoch)
 	case r.Final:
 		return s.refused(ctx, p, refusal{reason: err, source: gate, epoch: epoch, known: r.Known})
 	}

@@ -20,7 +20,7 @@ import (
 // orderOnPayment inserts an order that awaits payment, and returns its id.
 func orderOnPayment(t testing.TB, b *bare.Bare, buyer, key string, quantity int64) string {
 	t.Helper()
-	d, err := b.Store.CommitOnPayment(t.Context(), "S", []inventory.Queued{asked(buyer, key, quantity)})
+	d, err := b.Store.CommitOnPayment(t.Context(), "S", []inventory.QueuedOrder{asked(buyer, key, quantity)})
 	if err != nil || d[0].Refused != "" {
 		t.Fatalf("order of %s: got %+v, error %v, want it accepted", buyer, d, err)
 	}
@@ -52,7 +52,7 @@ func unpaid(t *testing.T, s *servers.Stores) (b *bare.Bare, refs map[string]bool
 	payAgain(t, b, orders["eve"], "sold-out")
 	more(-20)
 	cancels(t, b.Store, "bob", orders["bob"], nil)
-	kit.Overdue(t, b.Store.DB, orders["cid"])
+	kit.MakeOverdue(t, b.Store.DB, orders["cid"])
 	check.Must(t, check.Err(b.Store.Expire(t.Context())))
 	return b, map[string]bool{"fits": true, "expired": true, "cancelled": true, "over-limit": true, "sold-out": true}, orders
 }
@@ -79,7 +79,7 @@ func TestOnPaymentCrash(t *testing.T) {
 	t.Parallel()
 	ways := map[string]strike{"dies": kit.FromThenOn}
 	eachCrash(t, ways, unpaid, func(t *testing.T, b *bare.Bare, p *Service, refs map[string]bool, list map[string]string) {
-		kit.None(t, wrongUnpaid(t, b, refs))
+		kit.MustBeEmpty(t, wrongUnpaid(t, b, refs))
 		if got := refundsOf(t, b.Store); !kit.SameInAnyOrder(got, unpaidRefunds) {
 			t.Errorf("refund claims: got %q, want %q", got, unpaidRefunds)
 		}
@@ -182,9 +182,9 @@ func TestOnPaymentDirect(t *testing.T) {
 			pays(t, p, "bob", bob, "bob", inventory.ErrSoldOut, orders.AwaitingPayment)
 			pays(t, p, "ann", more, "more", inventory.ErrBuyerLimit)
 		}
-		kit.Put(t, b.Store, onPayment("S", 9, 2))
+		kit.PutSale(t, b.Store, onPayment("S", 9, 2))
 		b.Keeper(t, "S").Finish(t) // opens a gate, which a node may not have noticed yet
-		d, err := b.Store.Direct(ctx, "S", []inventory.Queued{{OrderID: uuid.NewString(), Buyer: "eve", Quantity: 1, Key: "eve", Pays: eve}})
+		d, err := b.Store.CommitDirect(ctx, "S", []inventory.QueuedOrder{{OrderID: uuid.NewString(), Buyer: "eve", Quantity: 1, Key: "eve", PaysOrder: eve}})
 		if !errors.Is(err, orders.ErrNotDirect) {
 			t.Errorf("direct payment while the gate is open: got %+v, error %v, want %v", d, err, orders.ErrNotDirect)
 		}

@@ -85,7 +85,7 @@ func TestClosedOrdersAwaitingPaymentReleaseNothing(t *testing.T) {
 				t.Fatalf("cancel: got %+v, error %v, want a cancelled order with restored_at", o, err)
 			}
 		}
-		kit.Overdue(t, p.store.DB, expired, late)
+		kit.MakeOverdue(t, p.store.DB, expired, late)
 		check.Eventually(t, "both orders expire", func() bool {
 			rows := kit.RowsOf(t, p.store.DB)
 			return rows[expired].Status == orders.Expired && rows[late].Status == orders.Expired && rows[late].RestoredAt != nil

@@ -145,7 +145,7 @@ func (p *latePayment) holdAgain(ctx context.Context, o *orders.Order) orders.Rea
 	hold := p.waiters.wait(id)
 	reserved, err := p.gate.Reserve(ctx, inventory.Request{
 		OrderID: id, SKU: o.SKU, Buyer: o.Buyer, Quantity: o.Quantity,
-		Key: p.ref, Pays: o.ID, Node: p.store.Node, Trace: p.cfg.Trace(ctx),
+		Key: p.ref, PaysOrder: o.ID, Node: p.store.Node, Trace: p.cfg.Trace(ctx),
 	})
 	if err == nil && !reserved.Replayed {
 		p.hold = hold
@@ -156,7 +156,7 @@ func (p *latePayment) holdAgain(ctx context.Context, o *orders.Order) orders.Rea
 	case err == nil: // the gate has accepted this payment before
 		p.hold = p.waiters.wait(reserved.OrderID)
 	case errors.Is(err, inventory.ErrStale):
-		p.controller.Stale(ctx, o.SKU, reserved.Epoch)
+		p.controller.ReplaceStaleGate(ctx, o.SKU, reserved.Epoch)
 	case !errors.Is(err, inventory.ErrCoolingDown):
 		p.refusal = refusal{source: gate, epoch: reserved.Epoch}
 		return orders.RefusalOf(err)
@@ -168,8 +168,8 @@ func (p *latePayment) holdAgain(ctx context.Context, o *orders.Order) orders.Rea
 // order's payment is refused. Otherwise it returns "", and Store.Payment returns the outcome,
 // if there is one.
 func (s *Service) payDirect(ctx context.Context, o *orders.Order, ref string) orders.Reason {
-	d, err := s.direct.place(ctx, o.SKU, inventory.Queued{
-		OrderID: orders.NewHoldID(o.ID), Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID,
+	d, err := s.direct.place(ctx, o.SKU, inventory.QueuedOrder{
+		OrderID: orders.NewHoldID(o.ID), Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, PaysOrder: o.ID,
 	})
 	if err != nil || o.Status != orders.AwaitingPayment { // the refusal of an expired order's payment is a refund claim
 		return ""

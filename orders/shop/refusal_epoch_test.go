@@ -25,7 +25,7 @@ func TestGateOrderOfASaleOnPayment(t *testing.T) {
 	b := bare.Open(t, servertest.Open(t, servers.KindReal), kit.Sale("S", 2, 1))
 	put := kit.Sale("S", 2, 1)
 	put.ReserveOn = orders.OnPayment
-	kit.Put(t, b.Store, put)
+	kit.PutSale(t, b.Store, put)
 	k := b.Keeper(t, "S")
 	k.Finish(t) // begins the epoch ReserveFrom, in which units are taken on payment
 	b.Reserve(t, "ann", "k", 1)
@@ -35,11 +35,11 @@ func TestGateOrderOfASaleOnPayment(t *testing.T) {
 	if n := len(b.Rows(t)); n != 0 {
 		t.Errorf("orders without a gate: got %d that hold units, want none", n)
 	}
-	b.Stands(t, 0, 2)
+	b.CheckAudit(t, 0, 2)
 	restore()
 	put.ReserveOn = orders.OnOrder // the epoch stays the same
-	kit.Put(t, b.Store, put)
-	k.Want |= keeper.Drain
+	kit.PutSale(t, b.Store, put)
+	k.Work |= keeper.DrainQueue
 	check.Must(t, k.Step(t.Context()))
 	if n := len(b.Rows(t)); n != 0 {
 		t.Errorf("orders after the change back: got %d that hold units, want none", n)
@@ -72,7 +72,7 @@ func dump(t *testing.T, b *bare.Bare) (restore func()) {
 // returns to the old state, with the old queue. The order must not become durable.
 func TestOldQueueIsNotCommitted(t *testing.T) {
 	t.Parallel()
-	queued := func(buyer string) []inventory.Queued { return []inventory.Queued{asked(buyer, "k", 1)} }
+	queued := func(buyer string) []inventory.QueuedOrder { return []inventory.QueuedOrder{asked(buyer, "k", 1)} }
 	durable := func(t *testing.T, b *bare.Bare, buyer string) bool {
 		o, err := b.Store.OrderByKey(t.Context(), "S", buyer, "k")
 		return err == nil && o.Status != orders.Rejected
@@ -84,9 +84,9 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 		b.Reserve(t, "ann", "k", 1)
 		restore := dump(t, b)
 		enter(b)
-		bob, err := b.Store.Direct(t.Context(), "S", queued("bob"))
+		bob, err := b.Store.CommitDirect(t.Context(), "S", queued("bob"))
 		check.Must(t, err)
-		ann, err := b.Store.Direct(t.Context(), "S", queued("ann"))
+		ann, err := b.Store.CommitDirect(t.Context(), "S", queued("ann"))
 		if check.Must(t, err); ann[0].Refused != orders.SoldOut {
 			t.Fatalf("direct order of ann: got %+v, want sold out", ann[0])
 		}
@@ -115,7 +115,7 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 		b.Reserve(t, "ann", "k", 1)
 		failBack := dump(t, b)
 		promoted()
-		check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
+		check.Must(t, check.Err(b.Store.RequestRebuild(t.Context(), "S")))
 		k := b.Keeper(t, "S")
 		k.Finish(t)
 		b.Reserve(t, "bob", "k", 1)
@@ -127,7 +127,7 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 		check.Must(t, check.Err(b.Store.Cancel(t.Context(), "bob", bob.ID)))
 		k.Finish(t)
 		failBack()
-		k.Want |= keeper.Drain
+		k.Work |= keeper.DrainQueue
 		k.Finish(t)
 		if durable(t, b, "ann") {
 			t.Error("order of ann with her key: got a refusal although her order is durable, want a replay")
@@ -143,9 +143,9 @@ func TestNoOrderWithoutUnitsBeforeTheSwitch(t *testing.T) {
 		b := bare.Open(t, s, kit.Sale("S", 2, 1))
 		put := kit.Sale("S", 2, 1)
 		put.ReserveOn = orders.OnPayment
-		kit.Put(t, b.Store, put)
+		kit.PutSale(t, b.Store, put)
 		order := func() error {
-			return check.Err(b.Store.CommitOnPayment(t.Context(), "S", []inventory.Queued{asked("ann", "k", 1)}))
+			return check.Err(b.Store.CommitOnPayment(t.Context(), "S", []inventory.QueuedOrder{asked("ann", "k", 1)}))
 		}
 		check.Is(t, order(), orders.ErrTakesUnits)
 		if sale, err := b.Store.Sale(t.Context(), "S"); err != nil || sale.Mode != orders.ModeChanging || sale.TakesOnPayment() {

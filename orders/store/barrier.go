@@ -43,7 +43,7 @@ const maxReaders = 20_000
 // newReads returns the group in which concurrent callers of confirmed share a transaction.
 func (s *Store) newReads() *coalesce.Group[read, result] {
 	return coalesce.New(coalesce.Config[read, result]{
-		Callers: maxReaders, Batch: 100, Timeout: s.Timeout,
+		MaxCallers: maxReaders, MaxBatch: 100, Timeout: s.Timeout,
 		Patience: CatalogLease, // a later read may use a better connection
 		Call: func(ctx context.Context, _ string, batch []*coalesce.Caller[read, result]) {
 			results, err := transact(ctx, s, func(tx *gorm.DB) ([]result, error) {
@@ -93,7 +93,7 @@ func (s *Store) barrier(tx *gorm.DB) error {
 func (s *Store) confirm(tx *gorm.DB, batches ...[]orders.Decision) error {
 	for _, decisions := range batches {
 		for _, d := range decisions {
-			if d.Action != orders.Find || d.Hold == orders.Reconfirm {
+			if d.Action != orders.NoChange || d.Hold == orders.ReconfirmHold {
 				return nil
 			}
 		}

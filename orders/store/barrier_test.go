@@ -35,7 +35,7 @@ func replace(t *testing.T) *replaced {
 		addr  *string
 		store **Store
 	}{{&r.addr, &r.old}, {&r.next, &r.new}} {
-		m, err := servers.StartMySQL(check.Context(t), servers.MySQLOptions{})
+		m, err := servers.StartMySQL(check.Context(t), servers.MySQLConfig{})
 		check.Must(t, err)
 		t.Cleanup(func() { _ = m.Close() })
 		dsn, err := m.NewDatabase(t.Context(), "flashsale")
@@ -112,7 +112,7 @@ func (c *failingOver) Read(b []byte) (int, error) {
 func TestBarrierIsForTheServerOfTheRead(t *testing.T) {
 	t.Parallel()
 	r := replace(t)
-	id := kit.Stock(t, r.new.DB, 1)[0]
+	id := kit.InsertPendingOrders(t, r.new.DB, 1)[0]
 	kit.Exec(t, r.new.DB, "UPDATE orders SET idempotency_key = 'key-0' WHERE id = ?", id)
 	for name, read := range map[string]func(s *Store) (*orders.Order, error){
 		"by key": func(s *Store) (*orders.Order, error) {
@@ -158,7 +158,7 @@ func TestSessionsLeaveAReplacedServer(t *testing.T) {
 	all.Wait()
 	kit.Exec(t, r.old.DB, "SET GLOBAL read_only = 1")
 	r.set(true)
-	id := kit.Stock(t, r.new.DB, 1)[0]
+	id := kit.InsertPendingOrders(t, r.new.DB, 1)[0]
 	if o, err := store.OrderOf(t.Context(), "buyer-0", id); err != nil || o.ID != id {
 		t.Errorf("read the order: got %+v, %v, want the successor's order", o, err)
 	}

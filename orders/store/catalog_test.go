@@ -24,8 +24,8 @@ func onFakeClock(t *testing.T, test func(t *testing.T, dsn string)) {
 func TestCatalogVouches(t *testing.T) {
 	onFakeClock(t, func(t *testing.T, dsn string) {
 		ctx, st := t.Context(), openStore(t, dsn)
-		kit.Put(t, st, kit.Sale("S", 1, 1))
-		kit.Put(t, st, kit.Sale("T", 1, 1))
+		kit.PutSale(t, st, kit.Sale("S", 1, 1))
+		kit.PutSale(t, st, kit.Sale("T", 1, 1))
 		kit.Exec(t, st.DB, "UPDATE sales SET epoch = 7")
 		catalog := NewCatalog(st, time.Now)
 		if catalog.Vouches("S", 7) || catalog.IsFresh() || catalog.UntilSwitch("S", 7) != CatalogLease {

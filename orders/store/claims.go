@@ -113,13 +113,13 @@ func (s *Store) Claims(ctx context.Context, limit int, cursor string) ([]orders.
 }
 
 // writeLate writes the decisions on late payments. If the hold of a paid order has reappeared
-// (Reconfirm), it clears restored_at, so the keeper drops the hold again.
+// (ReconfirmHold), it clears restored_at, so the keeper drops the hold again.
 func writeLate(tx *gorm.DB, decisions []orders.Decision, now time.Time) error {
 	var reconfirm []string
 	for _, d := range decisions {
 		var err error
 		switch {
-		case d.Hold == orders.Reconfirm:
+		case d.Hold == orders.ReconfirmHold:
 			reconfirm = append(reconfirm, d.Order.ID)
 		case d.Action == orders.PayLate:
 			err = payLate(tx, d, now)
@@ -142,12 +142,12 @@ func writeLate(tx *gorm.DB, decisions []orders.Decision, now time.Time) error {
 // (addClaim). The keeper drops the hold of the attempt later.
 func payLate(tx *gorm.DB, d orders.Decision, now time.Time) error {
 	p, _ := orders.LateOf(d.Queued)
-	r := tx.Model(&orders.Order{}).Where("id = ? AND status IN ? AND restored_at IS NOT NULL AND claims = ?", p.Order, orders.PayLateStatuses, d.Order.Claims).
+	r := tx.Model(&orders.Order{}).Where("id = ? AND status IN ? AND restored_at IS NOT NULL AND claims = ?", p.OrderID, orders.PayLateStatuses, d.Order.Claims).
 		Updates(map[string]any{
 			"status": orders.Paid, "payment_ref": p.Ref, "paid_at": now, "closed_at": nil, "restored_at": nil, "hold_id": d.Queued.OrderID,
 		})
 	if r.Error == nil && r.RowsAffected != 1 {
 		r.Error = orders.ErrChanged
 	}
-	return wrap(r.Error, "pay order %s late", p.Order)
+	return wrap(r.Error, "pay order %s late", p.OrderID)
 }

@@ -19,7 +19,7 @@ import (
 //
 // If the error is ErrFenced or inventory.ErrEpoch, nothing was changed. After any other error
 // the outcome is unknown.
-func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []inventory.Queued) ([]orders.Decision, error) {
+func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []inventory.QueuedOrder) ([]orders.Decision, error) {
 	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
 		// The row lock comes first. No other transaction can then insert or close orders.
 		sale, err := s.lockSaleAs(tx, sku, fence)
@@ -39,8 +39,8 @@ func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []in
 
 // sameGate reports whether the gate of the sale's epoch accepted the orders. An order that an
 // older gate accepted must not be committed, because its key may have been refused since.
-func sameGate(sale *LockedSale, queued []inventory.Queued) bool {
-	return !slices.ContainsFunc(queued, func(q inventory.Queued) bool { return q.Epoch != sale.Epoch })
+func sameGate(sale *LockedSale, queued []inventory.QueuedOrder) bool {
+	return !slices.ContainsFunc(queued, func(q inventory.QueuedOrder) bool { return q.Epoch != sale.Epoch })
 }
 
 // An origin is the way on which orders reach the database.
@@ -57,7 +57,7 @@ const (
 type SaleBatch struct {
 	Sale   *LockedSale
 	fence  int64 // the fence that the sale must still have
-	Orders []inventory.Queued
+	Orders []inventory.QueuedOrder
 	window orders.Reason // Ledger.Window
 }
 

@@ -30,7 +30,7 @@ func (s *Store) changesSince(tx *gorm.DB, snap *Snapshot) (d delta, err error) {
 	d.changed = map[string]orders.Status{}
 	read := 0
 	if err := s.eachUnreleased(tx, snap.sku, func(id, status []byte) {
-		if read++; read%CensusPage == 0 {
+		if read++; read%SnapshotPageSize == 0 {
 			snap.Step()
 		}
 		if string(status) == string(orders.PendingPayment) {

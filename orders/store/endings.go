@@ -35,7 +35,7 @@ const maxEndings = 8
 // transaction per sale at a time.
 func (s *Store) newEndings() *coalesce.Group[ending, int64] {
 	return coalesce.New(coalesce.Config[ending, int64]{
-		Batch: 20, Calls: maxEndings, Timeout: s.Timeout,
+		MaxBatch: 20, MaxCalls: maxEndings, Timeout: s.Timeout,
 		Call: func(ctx context.Context, sku string, batch []*coalesce.Caller[ending, int64]) {
 			ended, err := s.endTogether(ctx, sku, batch)
 			for i, c := range batch {

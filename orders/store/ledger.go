@@ -131,7 +131,7 @@ func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool,
 		l.OrderCount[q.Buyer] = s.ordersPerBuyer
 		switch p, late := orders.LateOf(q); {
 		case late:
-			ids = append(ids, p.Order)
+			ids = append(ids, p.OrderID)
 			units, err := s.countUnits(tx, l.Sale.SKU, []string{q.Buyer})
 			if err != nil {
 				return err
@@ -152,18 +152,18 @@ func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool,
 		byKey, err = readForLedger(tx, s.ordersByKey(), s.in("sku, buyer, idempotency_key", 3, len(keys)/3), keys)
 	}
 	for _, o := range append(byID, byKey...) {
-		l.Know(&o)
+		l.IndexOrder(&o)
 	}
 	return err
 }
 
 // readLate reads all columns of the orders that late payments of the batch are for, and their
 // refund claims.
-func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.Queued) error {
+func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.QueuedOrder) error {
 	var ids []string
 	for _, q := range batch {
 		if p, late := orders.LateOf(q); late {
-			ids = append(ids, p.Order)
+			ids = append(ids, p.OrderID)
 		}
 	}
 	if len(ids) == 0 {
@@ -177,7 +177,7 @@ func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.Queued) error {
 		if known := l.ByID[rows[i].ID]; known != nil {
 			*known = rows[i]
 		} else { // the buyer is full
-			l.Know(&rows[i])
+			l.IndexOrder(&rows[i])
 		}
 	}
 	var claims []orders.Claim
@@ -185,7 +185,7 @@ func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.Queued) error {
 		return fmt.Errorf("read claims of %d orders: %w", len(ids), err)
 	}
 	for _, c := range claims {
-		l.Claimed[orders.LatePayment{Order: c.OrderID, Ref: c.PaymentRef}] = true
+		l.Claimed[orders.LatePayment{OrderID: c.OrderID, Ref: c.PaymentRef}] = true
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func TestCommitDoesNotGrowWithOneBuyersOrders(t *testing.T) {
 		}
 		store, rowsRead := onOneConnection(t, full)
 		for _, buyers := range []int{1, 30, 499} {
-			batch := []inventory.Queued{kit.QueuedOrder("h", "buyer-15h", "", 1)}
+			batch := []inventory.QueuedOrder{kit.QueuedOrder("h", "buyer-15h", "", 1)}
 			for i := range buyers {
 				batch = append(batch, kit.QueuedOrder(fmt.Sprint(i), fmt.Sprint("buyer-", i), "k", 1))
 			}
@@ -87,10 +87,10 @@ func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
 			check.Must(t, store.DB.Create(all[sku]).Error)
 		}
 		refused, known := 0, 0
-		compare := func(whole, read *orders.Ledger, q inventory.Queued) {
+		compare := func(whole, read *orders.Ledger, q inventory.QueuedOrder) {
 			got := read.Decide(q)
-			if want := whole.Decide(q); kit.Said(got) != kit.Said(want) {
-				t.Errorf("order %s by %s with key %q: got %q, want %q", q.OrderID, q.Buyer, q.Key, kit.Said(got), kit.Said(want))
+			if want := whole.Decide(q); kit.DecisionText(got) != kit.DecisionText(want) {
+				t.Errorf("order %s by %s with key %q: got %q, want %q", q.OrderID, q.Buyer, q.Key, kit.DecisionText(got), kit.DecisionText(want))
 			} else if got.Refused == "buyer_limit" {
 				refused++
 			} else if got.Action != orders.Insert {
@@ -146,7 +146,7 @@ func ordersOf(sku string, counts []int, now time.Time) (all []orders.Order) {
 }
 
 // anyBatch returns a few orders of ordersOf, and new orders of the same buyers.
-func anyBatch(r *rand.Rand, sku string, counts []int) (batch []inventory.Queued) {
+func anyBatch(r *rand.Rand, sku string, counts []int) (batch []inventory.QueuedOrder) {
 	for range r.IntN(12) {
 		b := r.IntN(len(counts))
 		i := r.IntN(counts[b] + 3)

@@ -36,17 +36,17 @@ func (s *Store) EnterDirect(ctx context.Context, sku string, epoch int64, master
 	return entered, wrap(err, "enter direct mode of %s", sku)
 }
 
-// Direct is Commit for orders of a sale in direct mode. A refused order leaves no row. If the
+// CommitDirect is Commit for orders of a sale in direct mode. A refused order leaves no row. If the
 // error is orders.ErrNotDirect, nothing was changed. After any other error the outcome is
 // unknown.
-func (s *Store) Direct(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
+func (s *Store) CommitDirect(ctx context.Context, sku string, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
 	return s.CommitPastGate(ctx, sku, batch, PastGate, orders.ErrNotDirect, func(sale *LockedSale) bool { return sale.Mode == orders.ModeDirect })
 }
 
 // CommitPastGate is Commit for orders that no gate has accepted. It checks the sale's time
 // window, as a gate does. If allowed returns false for the locked sale, CommitPastGate changes
 // nothing and returns the error otherwise.
-func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventory.Queued, by origin, otherwise error, allowed func(*LockedSale) bool) ([]orders.Decision, error) {
+func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventory.QueuedOrder, by origin, otherwise error, allowed func(*LockedSale) bool) ([]orders.Decision, error) {
 	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
 		sale, err := s.LockSale(tx, sku)
 		if err == nil && !allowed(sale) {
@@ -56,7 +56,7 @@ func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventor
 			return nil, err
 		}
 		for i := range batch {
-			batch[i].At = sale.Now
+			batch[i].AcceptedAt = sale.Now
 		}
 		one := SaleBatch{Sale: sale, fence: sale.Fence, Orders: batch}
 		switch {
@@ -76,6 +76,6 @@ func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventor
 // CommitOnPayment is Commit for orders that take no units. A refused order leaves no row. If
 // the error is orders.ErrTakesUnits, nothing was changed. After any other error the outcome is
 // unknown.
-func (s *Store) CommitOnPayment(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
+func (s *Store) CommitOnPayment(ctx context.Context, sku string, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
 	return s.CommitPastGate(ctx, sku, batch, onPayment, orders.ErrTakesUnits, func(sale *LockedSale) bool { return sale.TakesOnPayment() })
 }

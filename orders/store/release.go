@@ -16,8 +16,8 @@ type UnreleasedOrder struct {
 	Epoch  int64 // epoch of the sale, read in the same statement
 }
 
-// Unreleased returns up to limit ended orders of sku that are not marked released.
-func (s *Store) Unreleased(ctx context.Context, sku string, limit int) ([]UnreleasedOrder, error) {
+// UnreleasedOrders returns up to limit ended orders of sku that are not marked released.
+func (s *Store) UnreleasedOrders(ctx context.Context, sku string, limit int) ([]UnreleasedOrder, error) {
 	var rows []UnreleasedOrder
 	err := s.DB.WithContext(ctx).Table("orders AS o").Select("o.id, o.hold_id, o.status, s.epoch").
 		Joins("JOIN sales AS s ON s.sku = o.sku").
@@ -26,9 +26,9 @@ func (s *Store) Unreleased(ctx context.Context, sku string, limit int) ([]Unrele
 	return rows, wrap(err, "read ended orders of %s", sku)
 }
 
-// MarkReleased marks orders released. The caller must have the gate's answer that their holds
+// MarkOrdersReleased marks orders released. The caller must have the gate's answer that their holds
 // are gone. Repeating the call changes nothing. Error: ErrFenced.
-func (s *Store) MarkReleased(ctx context.Context, sku string, fence int64, ids []string) error {
+func (s *Store) MarkOrdersReleased(ctx context.Context, sku string, fence int64, ids []string) error {
 	err := s.Transact(ctx, func(tx *gorm.DB) error {
 		if _, err := s.lockSaleAs(tx, sku, fence); err != nil {
 			return err

@@ -30,14 +30,14 @@ func NewSnapshot(sku string) *Snapshot {
 	return &Snapshot{sku: sku, Step: func() {}, unreleased: map[string]orders.Status{}, buyers: map[string]bool{}}
 }
 
-// CensusPage is the approximate number of orders per page of a snapshot.
-const CensusPage = 2000
+// SnapshotPageSize is the approximate number of orders per page of a snapshot.
+const SnapshotPageSize = 2000
 
 // ReadPage reads the orders of the next buyers, without a lock. It returns false if there are
 // no more. A buyer without units is included with 0 units, because the gate passes a replay of
 // a known buyer on to the database.
 func (s *Store) ReadPage(ctx context.Context, snap *Snapshot) (page inventory.Changes, more bool, err error) {
-	buyers, more, err := s.BuyersAfter(ctx, snap.sku, snap.after, CensusPage)
+	buyers, more, err := s.BuyersAfter(ctx, snap.sku, snap.after, SnapshotPageSize)
 	if err != nil || len(buyers) == 0 {
 		return page, false, err
 	}

@@ -110,8 +110,8 @@ func Open(dsn string, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// On returns a copy of the store that uses pool. Tests use it to make statements fail.
-func (s *Store) On(pool gorm.ConnPool) (*Store, error) {
+// WithPool returns a copy of the store that uses pool. Tests use it to make statements fail.
+func (s *Store) WithPool(pool gorm.ConnPool) (*Store, error) {
 	other := *s
 	db, err := s.openGORM(pool)
 	other.DB, other.Reads, other.lookups, other.endings = db, other.newReads(), other.newLookups(), other.newEndings()

@@ -16,7 +16,7 @@ import (
 type SaleOrders struct {
 	SKU    string
 	Fence  int64 // fence of the keeper that has read the queue
-	Orders []inventory.Queued
+	Orders []inventory.QueuedOrder
 }
 
 // CommitTogether is Commit for batches of several SKUs in one transaction, each under its own

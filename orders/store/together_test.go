@@ -64,7 +64,7 @@ func TestOrdersOfAnotherEpoch(t *testing.T) {
 			check.Must(t, err)
 			q := kit.QueuedOrder(fmt.Sprintf("0000000%d-0000-7000-8000-000000000000", i), "ann", "k", 1)
 			q.Epoch = 3 - int64(i)
-			batches = append(batches, SaleOrders{SKU: sku, Fence: taken.Fence, Orders: []inventory.Queued{q}})
+			batches = append(batches, SaleOrders{SKU: sku, Fence: taken.Fence, Orders: []inventory.QueuedOrder{q}})
 		}
 		decisions, err := store.CommitTogether(t.Context(), batches)
 		check.Must(t, err)

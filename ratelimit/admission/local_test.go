@@ -20,7 +20,7 @@ import (
 // Package ratelimit compares the script with a model. The broken twin counts in whole
 // seconds.
 func TestLocalDecidesLikeTheScript(t *testing.T) {
-	server, client := servertest.Frozen(t)
+	server, client := servertest.StartWithFrozenClock(t)
 	agrees := func(t *rapid.T, grain time.Duration) error {
 		server.FlushAll()
 		now := epoch

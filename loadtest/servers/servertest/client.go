@@ -40,12 +40,13 @@ func Connect(tb testing.TB, url string, adjust ...func(*redis.Options)) *redis.C
 	return rdb
 }
 
-// Epoch is the initial time of a server that Frozen starts: 1 ms before a full second.
+// Epoch is the initial time of a server that StartWithFrozenClock starts: 1 ms before a full
+// second.
 var Epoch = time.UnixMicro(1_000_000_000_999_000)
 
-// Frozen starts a miniredis whose clock moves only when SetTime is called, and whose keys
-// expire by that clock. The client that it returns does not retry commands.
-func Frozen(tb testing.TB) (*miniredis.Miniredis, *redis.Client) {
+// StartWithFrozenClock starts a miniredis whose clock moves only when SetTime is called, and whose
+// keys expire by that clock. The client that it returns does not retry commands.
+func StartWithFrozenClock(tb testing.TB) (*miniredis.Miniredis, *redis.Client) {
 	tb.Helper()
 	server := miniredis.RunT(tb)
 	server.SetTime(Epoch)

@@ -108,7 +108,7 @@ func OpenRedis(tb testing.TB, kind string) *Redis {
 		return &Redis{Kind: kind, URL: m.URL, Mini: m}
 	}
 	r := started(tb, func(ctx context.Context) (*servers.Redis, error) {
-		return servers.StartRedis(ctx, servers.RedisOptions{})
+		return servers.StartRedis(ctx, servers.RedisConfig{})
 	})
 	return &Redis{Kind: kind, URL: r.URL, Real: r}
 }

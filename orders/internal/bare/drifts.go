@@ -105,9 +105,9 @@ func loseReserve(t testing.TB, b *Bare, units int64) bool {
 	return false
 }
 
-// Wrong describes each difference between the gate and the database of the sale S. No orders
-// may be in progress.
-func (b *Bare) Wrong(t testing.TB) (wrong []string) {
+// Inconsistencies describes each difference between the gate and the database of the sale S. No
+// orders may be in progress.
+func (b *Bare) Inconsistencies(t testing.TB) (wrong []string) {
 	t.Helper()
 	a := b.Audit(t)
 	if !a.Balanced || a.Queued != 0 || a.Restoring != 0 || a.Available != a.Total-a.Sold {

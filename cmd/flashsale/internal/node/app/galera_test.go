@@ -35,7 +35,7 @@ func galera(t *testing.T) (one, two string) {
 		_ = l.Close()
 	}
 	master := func(i int, more ...string) *servers.MySQL {
-		return servertest.OpenMySQL(t, servers.MySQLOptions{ExtraArgs: append([]string{
+		return servertest.OpenMySQL(t, servers.MySQLConfig{ExtraArgs: append([]string{
 			"--wsrep-on=ON", "--wsrep-provider=" + library, "--wsrep-cluster-name=test", "--innodb-autoinc-lock-mode=2",
 			"--wsrep-provider-options=gmcast.listen_addr=tcp://" + ports[i] + ";ist.recv_addr=tcp://" + ports[2+i] + ";gcache.size=32M;pc.recovery=false;pc.ignore_quorum=true",
 			"--wsrep-node-address=" + ports[i], "--wsrep-sync-wait=1", "--wsrep-slave-threads=4",

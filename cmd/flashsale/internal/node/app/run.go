@@ -117,7 +117,7 @@ func (a *App) prepare(ctx context.Context) error {
 func (a *App) awaitName(ctx context.Context) error {
 	var began, seen time.Time
 	for {
-		nodes, err := a.store.Nodes(ctx, a.cfg.Lease)
+		nodes, err := a.store.LiveNodes(ctx, a.cfg.Lease)
 		at := slices.IndexFunc(nodes, func(n store.Node) bool { return n.ID == a.cfg.Node })
 		switch {
 		case err != nil && ctx.Err() == nil:

@@ -48,7 +48,7 @@ func TestTraceCrossesNodes(t *testing.T) {
 	// Repeat until b keeps a sale and has read the clock of Redis.
 	traced := map[string]tracetest.SpanStub{}
 	check.Eventually(t, "an order is placed on a and kept by b", func() bool {
-		kept := b.service.Controller().Kept()
+		kept := b.service.Controller().KeptSKUs()
 		if len(kept) == 0 {
 			return false
 		}

@@ -120,7 +120,7 @@ func (l *Live) runOnce(ctx context.Context) {
 	if overview {
 		all = l.withListed(skus)
 	}
-	offers, exact := l.cfg.Service.Watched(ctx, all...)
+	offers, exact := l.cfg.Service.KnownOffers(ctx, all...)
 	missingStores := <-missing
 
 	watched := slices.DeleteFunc(slices.Clone(offers), func(o orders.Offer) bool { return !slices.Contains(skus, o.SKU) })

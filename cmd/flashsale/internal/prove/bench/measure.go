@@ -104,7 +104,7 @@ func (l *bench) alternate(ctx context.Context, unit string, sides ...measure) ([
 		if len(figures) > 1 {
 			line += ", counterpart " + strings.Join(figures[1:], " and ")
 		}
-		l.Say("%s %s", line, unit)
+		l.Progressf("%s %s", line, unit)
 	}
 	return samples, nil
 }

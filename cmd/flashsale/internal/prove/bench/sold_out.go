@@ -104,6 +104,6 @@ func checkRefusals(r wrkResult, conflicts int64, connections int) error {
 func (n *node) commands(ctx context.Context, do func() error) (float64, error) {
 	return growth(do, func() (float64, error) {
 		info, err := n.redis.Info(ctx, "stats").Result()
-		return lab.Number(info, "total_commands_processed:"), err
+		return lab.ParseMetric(info, "total_commands_processed:"), err
 	})
 }

@@ -37,7 +37,7 @@ func refuseWrites(in *injector, p step) error {
 
 // command runs a command on the current Redis.
 func (in *injector) command(args ...any) error {
-	rdb := lab.Redis(in.redises[in.active].Addr())
+	rdb := lab.RedisClient(in.redises[in.active].Addr())
 	defer func() { _ = rdb.Close() }()
 	ctx, cancel := in.healing()
 	defer cancel()
@@ -88,7 +88,7 @@ func slowRedis(in *injector, p step) error {
 func loseRedisAnswers(in *injector, p step) error {
 	var mends []func()
 	for _, n := range in.Nodes {
-		mends = append(mends, n.Redis.Lose(wire.Answers))
+		mends = append(mends, n.Redis.DropTraffic(wire.Answers))
 	}
 	return in.lasts(p, faulted, nil, quietly(func() {
 		for _, mend := range mends {
@@ -217,7 +217,7 @@ func (in *injector) restoreAllRedis() {
 func (in *injector) leadRedis(i int) {
 	in.state.mu.Lock()
 	defer in.state.mu.Unlock()
-	in.Nodes[i].Redis.Lead(in.redises[in.active].Addr())
+	in.Nodes[i].Redis.Redirect(in.redises[in.active].Addr())
 	if in.state.cuts[i] > 0 {
 		in.Nodes[i].Redis.Cut()
 	}

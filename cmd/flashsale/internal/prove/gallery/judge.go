@@ -47,7 +47,7 @@ func judgeTrials(ctx context.Context, cfg Config, stores *servers.Stores, v vari
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	for _, t := range trials {
-		if len(cfg.Acts) > 0 && !slices.Contains(cfg.Acts, t.name) {
+		if len(cfg.Trials) > 0 && !slices.Contains(cfg.Trials, t.name) {
 			continue
 		}
 		verdict, err := s.run(ctx, cfg, t)
@@ -89,7 +89,7 @@ func (s *stage) run(ctx context.Context, cfg Config, t trial) (*report.Report, e
 		// valid for the faults up to then.
 		fault = nil
 		verdict.Notes = append(verdict.Notes, "the sale ended before all faults were injected")
-		cfg.Say("%s, %s: the sale ended before all faults were injected", s.variant.Name, t.name)
+		cfg.Progressf("%s, %s: the sale ended before all faults were injected", s.variant.Name, t.name)
 	}
 	if fault != nil && err == nil && ctx.Err() == nil {
 		err = fmt.Errorf("inject the fault: %w", fault)
