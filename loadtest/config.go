@@ -66,7 +66,7 @@ type Config struct {
 	// the attack, and the report lists it as not put to the test.
 	Replays      float64 // share of requests that repeat a key; half of them right after the first request, half after its 201
 	SecondOrders float64 // share of requests by buyers who already hold units and try to exceed the limit
-	Cancels      float64 // share of accepted orders that are cancelled soon after their 201
+	CancelShare  float64 // share of accepted orders that are cancelled soon after their 201
 	Payments     float64 // share of accepted orders that are paid; the rest stays pending
 
 	Seed     int64         // fixes kinds, quantities and fates, but not the timing of requests
@@ -93,7 +93,7 @@ func Defaults() Config {
 		Name: "Flash sale", Stock: 1000, UnitsPerBuyer: 2, PaymentWindow: 15 * time.Minute,
 		Price: 1990, Currency: "EUR",
 		Buyers: 20_000, Rate: 2000, Duration: 10 * time.Second, Shape: Constant, MaxQuantity: 2,
-		Replays: 0.10, SecondOrders: 0.10, Cancels: 0.10, Payments: 0.30,
+		Replays: 0.10, SecondOrders: 0.10, CancelShare: 0.10, Payments: 0.30,
 		Seed: 1, Timeout: 5 * time.Second,
 	}
 }
@@ -102,7 +102,7 @@ func Defaults() Config {
 // buyers who do not cancel pay at once, so that payments compete for the units.
 func (c Config) ForPayment() Config {
 	c.ReserveOn = judge.OnPayment
-	c.Payments = 0.9 * (1 - c.Cancels)
+	c.Payments = 0.9 * (1 - c.CancelShare)
 	return c
 }
 
@@ -141,10 +141,10 @@ func (c Config) Validate() error {
 	}
 	share("Replays", c.Replays)
 	share("SecondOrders", c.SecondOrders)
-	share("Cancels", c.Cancels)
+	share("Cancels", c.CancelShare)
 	share("Payments", c.Payments)
 	check(c.Replays+c.SecondOrders < 1, "Replays, SecondOrders: together %v, want less than 1, so that first orders are left", c.Replays+c.SecondOrders)
-	check(c.Cancels+c.Payments <= 1, "Cancels, Payments: together %v, want at most 1", c.Cancels+c.Payments)
+	check(c.CancelShare+c.Payments <= 1, "Cancels, Payments: together %v, want at most 1", c.CancelShare+c.Payments)
 	check(c.Timeout > 0, "Timeout: %v, want more than 0", c.Timeout)
 	return errors.Join(faults...)
 }

@@ -22,7 +22,7 @@ func (r *run) probe(ctx context.Context) error {
 		r.repeat(ctx)
 		return nil
 	}
-	if r.c.Cancels == 0 {
+	if r.c.CancelShare == 0 {
 		return nil
 	}
 	open := r.ledger.open()

@@ -202,7 +202,7 @@ func TestRunRetriesWhileTheGateHasUnits(t *testing.T) {
 	t.Parallel()
 	_, url := newFake(t, fault{staleRefusals: 26})
 	c := quick(url)
-	c.Stock, c.Cancels, c.Search = 500, 0, time.Millisecond
+	c.Stock, c.CancelShare, c.Search = 500, 0, time.Millisecond
 	rep, err := Run(check.Context(t), c)
 	check.Must(t, err)
 	if rep.Undersold != 0 {
@@ -230,7 +230,7 @@ func TestRunReportsUnexercisedChecks(t *testing.T) {
 		"few payments":    {func(c *Config) { *c = c.ForPayment(); c.Payments = 0.05 }, "sell-out: no payment"},
 		"no replay":       {func(c *Config) { c.Replays = 0 }, "replay"},
 		"no second order": {func(c *Config) { c.SecondOrders = 0 }, "second order"},
-		"no cancellation": {func(c *Config) { c.Cancels, c.Payments = 0, 1 }, "cancellation"},
+		"no cancellation": {func(c *Config) { c.CancelShare, c.Payments = 0, 1 }, "cancellation"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

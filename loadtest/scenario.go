@@ -120,7 +120,7 @@ func (s *Scenario) ApplyTo(c *Config) {
 	SetIfGiven(&c.MaxQuantity, s.Buyers.MaxQuantity)
 	SetIfGiven(&c.Replays, s.Shares.Replays)
 	SetIfGiven(&c.SecondOrders, s.Shares.SecondOrders)
-	SetIfGiven(&c.Cancels, s.Shares.Cancels)
+	SetIfGiven(&c.CancelShare, s.Shares.Cancels)
 	if SetIfGiven(&c.ReserveOn, s.ReserveOn); c.onPayment() {
 		*c = c.ForPayment()
 	}

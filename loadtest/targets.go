@@ -85,9 +85,9 @@ func (t *targets) draw() attempt {
 	end := t.rng.Float64()
 	a := attempt{kind: judge.First, quantity: quantity, key: fmt.Sprintf("order-%07d", len(t.attempts))}
 	switch {
-	case end < t.c.Cancels:
+	case end < t.c.CancelShare:
 		a.fate = cancel
-	case end < t.c.Cancels+t.c.Payments:
+	case end < t.c.CancelShare+t.c.Payments:
 		a.fate = pay
 	}
 	switch {

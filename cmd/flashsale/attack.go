@@ -48,7 +48,7 @@ func attackDefaults() kong.Vars {
 	for name, value := range map[string]any{
 		"stock": c.Stock, "buyers": c.Buyers, "rate": c.Rate, "duration": c.Duration, "shape": c.Shape,
 		"timeout": c.Timeout, "seed": c.Seed, "limit": c.UnitsPerBuyer, "max_quantity": c.MaxQuantity,
-		"replays": c.Replays, "second_orders": c.SecondOrders, "cancels": c.Cancels, "payments": c.Payments,
+		"replays": c.Replays, "second_orders": c.SecondOrders, "cancels": c.CancelShare, "payments": c.Payments,
 		"payment_window": c.PaymentWindow, "crowd_rate": gentle.Rate, "crowd_duration": gentle.Duration,
 	} {
 		vars[name] = strings.Replace(fmt.Sprint(value), "m0s", "m", 1) // write 15m instead of 15m0s
@@ -89,7 +89,7 @@ func (f *attackFlags) config(s streams) (c loadtest.Config, err error) {
 	loadtest.SetIfGiven(&c.MaxQuantity, f.MaxQuantity)
 	loadtest.SetIfGiven(&c.Replays, f.Replays)
 	loadtest.SetIfGiven(&c.SecondOrders, f.SecondOrders)
-	loadtest.SetIfGiven(&c.Cancels, f.Cancels)
+	loadtest.SetIfGiven(&c.CancelShare, f.Cancels)
 	if f.ReserveOn != nil && *f.ReserveOn == judge.OnPayment {
 		c = c.ForPayment()
 	}

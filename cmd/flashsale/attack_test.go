@@ -22,9 +22,9 @@ func TestFlagsOverrideScenario(t *testing.T) {
 	f := attackFlags{Scenario: "bots", Replays: &replays, Quiet: true}
 	c, err := f.config(streams{})
 	check.Must(t, err)
-	if c.Replays != replays || c.Buyers != 5000 || c.Cancels != 0.2 || c.Scenario != "Bots" {
+	if c.Replays != replays || c.Buyers != 5000 || c.CancelShare != 0.2 || c.Scenario != "Bots" {
 		t.Errorf("flags over the scenario: got replays %v, buyers %d, cancels %v, scenario %q, want %v, 5000, 0.2 and Bots",
-			c.Replays, c.Buyers, c.Cancels, c.Scenario, replays)
+			c.Replays, c.Buyers, c.CancelShare, c.Scenario, replays)
 	}
 }
 

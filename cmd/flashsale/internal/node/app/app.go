@@ -127,7 +127,7 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 		TrustedProxies: cfg.TrustedProxies, Registry: registry, Metrics: cfg.MetricsAddr == "",
 		Live: a.live, Demo: cfg.Demo, Crowd: a.crowd, PayScope: cfg.PayScope,
 		Checks: []web.Check{
-			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, Spared: a.service.Controller().InDirectMode},
+			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, SellsWithout: a.service.Controller().InDirectMode},
 			{Name: "mysql", Ask: a.store.Ping},
 		},
 		Tracer: t.Tracer, Log: cfg.Log, AccessLog: cfg.AccessLog,

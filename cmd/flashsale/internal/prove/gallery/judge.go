@@ -66,7 +66,7 @@ func (s *stage) run(ctx context.Context, cfg Config, t trial) (*report.Report, e
 	c.Token = s.Token
 	c.Rate, c.Duration = cfg.Rate, time.Duration(t.seconds)*time.Second
 	c.Buyers, c.Stock = c.Rate*t.seconds, c.Rate*3/2
-	c.Cancels = t.cancels
+	c.CancelShare = t.cancels
 	if s.variant.OnPayment {
 		c = c.ForPayment()
 		c.Stock /= 2 // buyers pay once orders exceed the stock twice; less stock leaves time for that
