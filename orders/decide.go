@@ -76,6 +76,9 @@ type Decision struct {
 	Refused Reason // if set, the caller receives it instead of Order
 }
 
+// Writes reports whether the decision changes a row.
+func (d Decision) Writes() bool { return d.Action != NoChange || d.Hold == ReconfirmHold }
+
 // An Action is the change that a decision makes to the order's row.
 type Action int
 

@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
+	"gorm.io/gorm"
 
+	"flashsale/inventory/coalesce"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
@@ -165,4 +167,29 @@ func TestSessionsLeaveAReplacedServer(t *testing.T) {
 	if o, err := store.Pay(t.Context(), "buyer-0", id, "ref"); err != nil || o.Status != orders.Paid {
 		t.Errorf("pay the order: got %+v, %v, want it paid", o, err)
 	}
+}
+
+// A call that has timed out may still be running. It reads nothing more, and does not touch the
+// callers that have left.
+func TestReadsAfterTheTimeout(t *testing.T) {
+	store := openStore(t, servertest.OpenSQL(t, servers.KindReal))
+	reads, release := make(chan struct{}), make(chan struct{})
+	batch := []*coalesce.Caller[read, result]{{Q: func(*gorm.DB) (any, error) {
+		close(reads)
+		<-release
+		return nil, nil
+	}}, {Q: func(*gorm.DB) (any, error) {
+		t.Error("the second read began after the end of the call")
+		return nil, nil
+	}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-reads
+		cancel()
+	}()
+	store.Reads.Call(ctx, orderLane, batch)
+	check.Is(t, batch[0].Err, orders.ErrUnavailable)
+	clear(batch) // as coalesce does
+	close(release)
+	check.Eventually(t, "the session is returned", func() bool { return store.Stats().InUse == 0 })
 }

@@ -32,7 +32,7 @@ func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, 
 		if err != nil {
 			return nil, fmt.Errorf("pay %s: %w", id, err)
 		}
-		o, err := s.orderAfter(ctx, won, buyer, id)
+		o, err := s.orderAfter(ctx, won, orders.Paid, buyer, id)
 		switch {
 		case err != nil:
 			return nil, err
@@ -53,11 +53,13 @@ func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, 
 	}
 }
 
-// orderAfter reads an order of buyer after an update. If the update has changed the order, its
-// commit has made the row durable.
-func (s *Store) orderAfter(ctx context.Context, changed bool, buyer, id string) (*orders.Order, error) {
+// orderAfter reads an order of buyer after an update to a status. If the update has changed the
+// order and the row shows it, its commit has made the row durable.
+func (s *Store) orderAfter(ctx context.Context, changed bool, to orders.Status, buyer, id string) (*orders.Order, error) {
 	if changed {
-		return orderOf(s.DB.WithContext(ctx), buyer, id)
+		if o, err := orderOf(s.DB.WithContext(ctx), buyer, id); err == nil && o.Status == to {
+			return o, nil
+		}
 	}
 	return s.OrderOf(ctx, buyer, id)
 }
@@ -81,7 +83,7 @@ func (s *Store) Cancel(ctx context.Context, buyer, id string) (*orders.Order, er
 		if err != nil {
 			return nil, err
 		}
-		if o, err = s.orderAfter(ctx, won > 0, buyer, id); err != nil {
+		if o, err = s.orderAfter(ctx, won > 0, orders.Cancelled, buyer, id); err != nil {
 			return nil, err
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // If the error is ErrFenced or inventory.ErrEpoch, nothing was changed. After any other error
 // the outcome is unknown.
 func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []inventory.QueuedOrder) ([]orders.Decision, error) {
-	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
+	decisions, err := s.decideDurably(ctx, func(tx *gorm.DB) ([][]orders.Decision, error) {
 		// The row lock comes first. No other transaction can then insert or close orders.
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err == nil && !sameGate(sale, queued) {
@@ -29,12 +29,12 @@ func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []in
 		if err != nil {
 			return nil, err
 		}
-		return s.insertBatch(tx, SaleBatch{Sale: sale, fence: fence, Orders: queued}, gated)
+		return s.insertBatches(tx, []SaleBatch{{Sale: sale, fence: fence, Orders: queued}}, gated)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("commit %d orders of %s: %w", len(queued), sku, err)
 	}
-	return decisions, nil
+	return decisions[0], nil
 }
 
 // sameGate reports whether the gate of the sale's epoch accepted the orders. An order that an
@@ -59,15 +59,6 @@ type SaleBatch struct {
 	fence  int64 // the fence that the sale must still have
 	Orders []inventory.QueuedOrder
 	window orders.Reason // Ledger.Window
-}
-
-// insertBatch is insertBatches for one SKU.
-func (s *Store) insertBatch(tx *gorm.DB, one SaleBatch, by origin) ([]orders.Decision, error) {
-	decisions, err := s.insertBatches(tx, []SaleBatch{one}, by)
-	if err != nil {
-		return nil, err
-	}
-	return decisions[0], nil
 }
 
 // insertBatches decides on orders whose sales are locked, inserts their rows and counts the
@@ -105,9 +96,6 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 		err = countTogether(tx, batches, sold)
 	}
 	if err != nil {
-		return nil, err
-	}
-	if err := s.confirm(tx, decisions...); err != nil {
 		return nil, err
 	}
 	return decisions, loadKnown(tx, decisions)

@@ -57,11 +57,15 @@ func (s *Store) newEndings() *coalesce.Group[ending, int64] {
 
 // endTogether runs the endings of several callers in one transaction.
 func (s *Store) endTogether(ctx context.Context, sku string, batch []*coalesce.Caller[ending, int64]) ([]int64, error) {
+	endings := make([]ending, len(batch)) // they may still be running when the call has ended
+	for i, c := range batch {
+		endings[i] = c.Q
+	}
 	return transact(ctx, s, func(tx *gorm.DB) ([]int64, error) {
 		sale, err := s.LockSale(tx, sku)
-		ended := make([]int64, len(batch))
-		for i := 0; i < len(batch) && err == nil; i++ {
-			ended[i], err = batch[i].Q(tx, sale)
+		ended := make([]int64, len(endings))
+		for i := 0; i < len(endings) && err == nil; i++ {
+			ended[i], err = endings[i](tx, sale)
 		}
 		return ended, err
 	})

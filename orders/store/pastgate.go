@@ -47,7 +47,7 @@ func (s *Store) CommitDirect(ctx context.Context, sku string, batch []inventory.
 // window, as a gate does. If allowed returns false for the locked sale, CommitPastGate changes
 // nothing and returns the error otherwise.
 func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventory.QueuedOrder, by origin, otherwise error, allowed func(*LockedSale) bool) ([]orders.Decision, error) {
-	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
+	decisions, err := s.decideDurably(ctx, func(tx *gorm.DB) ([][]orders.Decision, error) {
 		sale, err := s.LockSale(tx, sku)
 		if err == nil && !allowed(sale) {
 			err = otherwise
@@ -65,12 +65,12 @@ func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventor
 		case !sale.Now.Before(sale.ClosesAt):
 			one.window = orders.Closed
 		}
-		return s.insertBatch(tx, one, by)
+		return s.insertBatches(tx, []SaleBatch{one}, by)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("commit %d orders of %s without a gate: %w", len(batch), sku, err)
 	}
-	return decisions, nil
+	return decisions[0], nil
 }
 
 // CommitOnPayment is Commit for orders that take no units. A refused order leaves no row. If

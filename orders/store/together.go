@@ -24,7 +24,7 @@ type SaleOrders struct {
 // and its decisions are nil. The caller must commit that batch alone. In this way it neither
 // delays the other batches nor makes them fail.
 func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]orders.Decision, error) {
-	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([][]orders.Decision, error) {
+	decisions, err := s.decideDurably(ctx, func(tx *gorm.DB) ([][]orders.Decision, error) {
 		sales, err := s.lockFree(tx, batches)
 		if err != nil {
 			return nil, err
