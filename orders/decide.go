@@ -25,7 +25,7 @@ type Ledger struct {
 
 	Claimed map[LatePayment]bool // payments with a refund claim
 
-	PastGate  bool   // no gate has accepted the orders
+	WithoutGate  bool   // no gate has accepted the orders
 	OnPayment bool   // the orders take no units until they are paid
 	Window    Reason // NotOpen or Closed refuses orders and payments without a gate; "" while the sale is on
 }
@@ -127,7 +127,7 @@ func (l *Ledger) Decide(q inventory.QueuedOrder) Decision {
 		}
 	}
 	switch {
-	case !l.PastGate && l.Sale.TookOnPayment(q.Epoch):
+	case !l.WithoutGate && l.Sale.TookOnPayment(q.Epoch):
 		// A node with an old copy of the sale has sent the order to the gate. Another node
 		// may have refused the key, because the gate does not know orders without units.
 		return Decision{Queued: q, Hold: ReleaseHold, Refused: Unavailable}
@@ -139,7 +139,7 @@ func (l *Ledger) Decide(q inventory.QueuedOrder) Decision {
 	o := l.newOrder(q)
 	reason := l.room(q.Buyer, q.Quantity)
 	switch {
-	case reason != "" && l.PastGate: // no gate has taken units for the order, so it leaves no row
+	case reason != "" && l.WithoutGate: // no gate has taken units for the order, so it leaves no row
 		return Decision{Queued: q, Refused: reason}
 	case reason != "": // the keeper releases the units, as for a closed order
 		o.Status, o.Reason, o.ExpiresAt, o.ClosedAt = Rejected, reason, l.Now, &l.Now

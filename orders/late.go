@@ -60,7 +60,7 @@ func (l *Ledger) decideLate(q inventory.QueuedOrder, p LatePayment) Decision {
 			l.Units[row.Buyer] += row.Quantity
 			row.Status, row.PaymentRef, row.HoldID = Paid, &p.Ref, &q.OrderID
 			row.ClosedAt, row.RestoredAt = nil, nil
-		case row.Status == AwaitingPayment && l.PastGate:
+		case row.Status == AwaitingPayment && l.WithoutGate:
 			d.Refused = reason // no claim: the payer receives the refusal, and no queue has another attempt
 		default:
 			d.Action, d.Refused, d.Claim = RecordClaim, OrderClosed, NewClaim(row, p.Ref, reason, l.Now)

@@ -49,7 +49,7 @@ type origin int
 // The origins.
 const (
 	gated     origin = iota // a gate has accepted the orders and holds their units
-	PastGate                // no gate has accepted the orders: direct mode
+	WithoutGate                // no gate has accepted the orders: direct mode
 	onPayment               // the orders need no gate, because they take no units until they are paid
 )
 
@@ -81,7 +81,7 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 	sold := make([]int64, len(batches))
 	var rows []*orders.Order
 	for i, l := range ledgers {
-		l.PastGate, l.OnPayment, l.Window = by != gated, by == onPayment, batches[i].window
+		l.WithoutGate, l.OnPayment, l.Window = by != gated, by == onPayment, batches[i].window
 		for _, q := range batches[i].Orders {
 			d := l.Decide(q)
 			decisions[i] = append(decisions[i], d)
