@@ -141,7 +141,7 @@ func (m *model) release(epoch int64, ids []string) (units int64, err error) {
 	return units, nil
 }
 
-func (m *model) confirm(epoch int64, ids []string) error {
+func (m *model) dropHolds(epoch int64, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}

@@ -25,9 +25,9 @@ type Ledger struct {
 
 	Claimed map[LatePayment]bool // payments with a refund claim
 
-	WithoutGate  bool   // no gate has accepted the orders
-	OnPayment bool   // the orders take no units until they are paid
-	Window    Reason // NotOpen or Closed refuses orders and payments without a gate; "" while the sale is on
+	WithoutGate bool   // no gate has accepted the orders
+	OnPayment   bool   // the orders take no units until they are paid
+	Window      Reason // NotOpen or Closed refuses orders and payments without a gate; "" while the sale is on
 }
 
 type buyerKey struct{ buyer, key string }
@@ -94,7 +94,7 @@ type HoldAction int
 const (
 	KeepHold      HoldAction = iota // no change
 	ReleaseHold                     // the gate releases the units of the hold
-	ReconfirmHold                   // the hold of a paid order has reappeared at the gate and is dropped again
+	DropHoldAgain                   // the hold of a paid order has reappeared at the gate and is dropped again
 )
 
 // Decide returns the decision for one queued order. It refuses an order that a gate has
@@ -113,7 +113,7 @@ func (l *Ledger) Decide(q inventory.QueuedOrder) Decision {
 		case row.Status.Closed():
 			d.Hold = ReleaseHold
 		case row.Status == Paid && row.RestoredAt != nil:
-			d.Hold = ReconfirmHold
+			d.Hold = DropHoldAgain
 		}
 		return d
 	}

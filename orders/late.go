@@ -42,7 +42,7 @@ func (l *Ledger) decideLate(q inventory.QueuedOrder, p LatePayment) Decision {
 		// This attempt has paid the order. The keeper drops its hold and keeps the units.
 		d.Hold = KeepHold
 		if row.RestoredAt != nil {
-			d.Hold = ReconfirmHold
+			d.Hold = DropHoldAgain
 		}
 	case l.Claimed[p]:
 		d.Refused = OrderClosed

@@ -11,7 +11,7 @@ type Gate interface {
 	ReadQueue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error)
 	Ack(ctx context.Context, sku string, orders []inventory.QueuedOrder, release []string) (left int64, err error)
 	ReleaseHolds(ctx context.Context, sku string, epoch int64, ids []string) (int64, error)
-	ConfirmHolds(ctx context.Context, sku string, epoch int64, ids []string) error
+	DropHolds(ctx context.Context, sku string, epoch int64, ids []string) error
 	SetTerms(ctx context.Context, sku string, epoch int64, t inventory.Terms) error
 	BeginRebuild(ctx context.Context, sku string, epoch int64) error
 	Stage(ctx context.Context, d *inventory.Draft, c inventory.Changes) error

@@ -19,7 +19,7 @@ type Work uint8
 // The kinds of work.
 const (
 	DrainQueue   Work = 1 << iota // commit the orders in the queue
-	ReleaseHolds                  // release the units of closed orders and confirm the holds of paid ones
+	ReleaseHolds                  // release the units of closed orders and drop the holds of paid ones
 	InspectGate                   // compare the gate's state and terms with the sale's row
 	RebuildGate                   // rebuild the gate, because it differs from the database
 	DeleteGate                    // delete the gate, because the sale is over
@@ -206,7 +206,7 @@ func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
 		k.count.Released.Add(units)
 	}
 	for holds := range slices.Chunk(paid, k.batch) {
-		if err := k.gate.ConfirmHolds(ctx, k.sku, epoch, holds); err != nil {
+		if err := k.gate.DropHolds(ctx, k.sku, epoch, holds); err != nil {
 			return 0, err
 		}
 		k.progress()

@@ -76,7 +76,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 		late := map[string]func() error{
 			"ack":     func() error { return stale.AckBatch(ctx, batch, decisions) },
 			"release": func() error { _, err := b.Gate.ReleaseHolds(ctx, "S", epoch, closed); return err },
-			"confirm": func() error { return b.Gate.ConfirmHolds(ctx, "S", epoch, paid) },
+			"drop":    func() error { return b.Gate.DropHolds(ctx, "S", epoch, paid) },
 			"terms":   func() error { old := kit.Sale("S", 15, 3); return b.Gate.SetTerms(ctx, "S", epoch, old.Terms()) },
 			"shut":    func() error { return b.Gate.BeginRebuild(ctx, "S", epoch) },
 			"install": func() error {

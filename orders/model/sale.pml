@@ -373,7 +373,7 @@ pass: /* Keeper.pass; steps may be skipped, because a pass does only the work th
      fi;
      if
      :: xPaid == 0
-     :: atomic { xPaid != 0 && KNOWN -> NOTED; rHolds = rHolds & ~xPaid } /* KeeperGate.ConfirmHolds, confirm.lua */
+     :: atomic { xPaid != 0 && KNOWN -> NOTED; rHolds = rHolds & ~xPaid } /* KeeperGate.DropHolds, drop_holds.lua */
      :: atomic { xPaid != 0 && !KNOWN -> goto compare }
      OR_NOT
      fi;

@@ -186,7 +186,7 @@ func TestRandomStepsAgainstModel(t *testing.T) {
 		kit.PutSale(t, b.Store, m.put)
 		m.keep(nil)
 		buyer, key := rapid.SampledFrom([]string{"ann", "bob", "eve", "joe"}), rapid.SampledFrom([]string{"", "", "k", "l", "m"})
-		step := rapid.SampledFrom([]string{"queue", "commit", "ack", "release", "confirm", "mark", "terms", "shut", "recount", "install"})
+		step := rapid.SampledFrom([]string{"queue", "commit", "ack", "release", "drop", "mark", "terms", "shut", "recount", "install"})
 		ends := rapid.SampledFrom([]string{"pay", "cancel", "cancel", "expire", "pay too late"})
 		for i := range rapid.IntRange(5, 40).Draw(r, "steps") {
 			do := rapid.SampledFrom([]string{

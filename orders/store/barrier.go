@@ -40,7 +40,7 @@ type result struct {
 // maxReaders limits the memory that waiting callers use while the database hangs.
 const maxReaders = 20_000
 
-// newReads returns the group in which concurrent callers of confirmed share a transaction.
+// newReads returns the group in which concurrent callers of durably share a transaction.
 func (s *Store) newReads() *coalesce.Group[read, result] {
 	return coalesce.New(coalesce.Config[read, result]{
 		MaxCallers: maxReaders, MaxBatch: 100, Timeout: s.Timeout,
@@ -65,13 +65,13 @@ func (s *Store) newReads() *coalesce.Group[read, result] {
 	})
 }
 
-// confirmed calls f, and returns its result once everything that f has read is durable. An
-// answer that rests on rows that were only read, or on missing rows, uses confirmed. After a
-// committed write of the same request it is not needed. On SQLite, confirmed only calls f.
+// durably calls f, and returns its result once everything that f has read is durable. An
+// answer that rests on rows that were only read, or on missing rows, uses durably. After a
+// committed write of the same request it is not needed. On SQLite, durably only calls f.
 //
-// f may still be running after confirmed has returned an error, so it must only return what it
+// f may still be running after durably has returned an error, so it must only return what it
 // has read. Errors: the errors of f, and ErrUnavailable if the rows may not be durable.
-func confirmed[T any](ctx context.Context, s *Store, lane string, f func(db *gorm.DB) (T, error)) (found T, err error) {
+func durably[T any](ctx context.Context, s *Store, lane string, f func(db *gorm.DB) (T, error)) (found T, err error) {
 	if s.sqlite {
 		return f(s.DB.WithContext(ctx))
 	}
@@ -89,11 +89,11 @@ func (s *Store) barrier(tx *gorm.DB) error {
 		" ON DUPLICATE KEY UPDATE barrier = barrier + 1", s.Node).Error
 }
 
-// confirm writes a barrier if the transaction of these decisions writes nothing else.
-func (s *Store) confirm(tx *gorm.DB, batches ...[]orders.Decision) error {
+// barrierIfUnwritten writes a barrier if the transaction of these decisions writes nothing else.
+func (s *Store) barrierIfUnwritten(tx *gorm.DB, batches ...[]orders.Decision) error {
 	for _, decisions := range batches {
 		for _, d := range decisions {
-			if d.Action != orders.NoChange || d.Hold == orders.ReconfirmHold {
+			if d.Action != orders.NoChange || d.Hold == orders.DropHoldAgain {
 				return nil
 			}
 		}

@@ -66,7 +66,7 @@ func (c *Catalog) Renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, CatalogLease) // the next attempt may use a better connection
 	defer cancel()
 	began := time.Now()
-	same, err := confirmed(ctx, c.store, catalogLane, func(db *gorm.DB) (bool, error) { return sameModes(db, last.bySKU) })
+	same, err := durably(ctx, c.store, catalogLane, func(db *gorm.DB) (bool, error) { return sameModes(db, last.bySKU) })
 	if err == nil && !same {
 		return c.Refresh(ctx)
 	}
@@ -92,7 +92,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 		return nil
 	}
 	began := time.Now()
-	next, err := confirmed(ctx, c.store, catalogLane, func(db *gorm.DB) (*salesCopy, error) {
+	next, err := durably(ctx, c.store, catalogLane, func(db *gorm.DB) (*salesCopy, error) {
 		sales, now, err := c.store.sales(db)
 		return &salesCopy{list: sales, ahead: now.Sub(c.clock()), read: began, began: began}, err
 	})

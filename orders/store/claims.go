@@ -56,7 +56,7 @@ func hasClaim(tx *gorm.DB, id, ref string) (bool, error) {
 
 // Payment returns an order and reports whether a payment of it was decided: it has paid
 // the order, or was refused and err is the refusal. Payment takes no lock, and its answer is
-// durable (see confirmed).
+// durable (durably).
 //
 // If another payment has paid the order, the refusal is ErrAlreadyPaid, and there is no claim.
 // Every repetition receives the same refusal, and the buyer has the order. If the payment has a
@@ -67,7 +67,7 @@ func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (_ *orders.O
 		order  *orders.Order
 		claims []orders.Claim
 	}
-	found, err := confirmed(ctx, s, orderLane, func(db *gorm.DB) (r rows, err error) {
+	found, err := durably(ctx, s, orderLane, func(db *gorm.DB) (r rows, err error) {
 		if r.order, err = orderOf(db, buyer, id); err != nil {
 			return r, err
 		}
@@ -113,13 +113,13 @@ func (s *Store) Claims(ctx context.Context, limit int, cursor string) ([]orders.
 }
 
 // writeLate writes the decisions on late payments. If the hold of a paid order has reappeared
-// (ReconfirmHold), it clears restored_at, so the keeper drops the hold again.
+// (DropHoldAgain), it clears restored_at, so the keeper drops the hold again.
 func writeLate(tx *gorm.DB, decisions []orders.Decision, now time.Time) error {
 	var reconfirm []string
 	for _, d := range decisions {
 		var err error
 		switch {
-		case d.Hold == orders.ReconfirmHold:
+		case d.Hold == orders.DropHoldAgain:
 			reconfirm = append(reconfirm, d.Order.ID)
 		case d.Action == orders.PayLate:
 			err = payLate(tx, d, now)

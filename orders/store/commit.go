@@ -48,9 +48,9 @@ type origin int
 
 // The origins.
 const (
-	gated     origin = iota // a gate has accepted the orders and holds their units
-	WithoutGate                // no gate has accepted the orders: direct mode
-	onPayment               // the orders need no gate, because they take no units until they are paid
+	gated       origin = iota // a gate has accepted the orders and holds their units
+	WithoutGate               // no gate has accepted the orders: direct mode
+	onPayment                 // the orders need no gate, because they take no units until they are paid
 )
 
 // A SaleBatch contains the orders of one SKU in a transaction that has locked the sale's row.
@@ -107,7 +107,7 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 	if err != nil {
 		return nil, err
 	}
-	if err := s.confirm(tx, decisions...); err != nil {
+	if err := s.barrierIfUnwritten(tx, decisions...); err != nil {
 		return nil, err
 	}
 	return decisions, loadKnown(tx, decisions)

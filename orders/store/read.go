@@ -15,12 +15,12 @@ import (
 	"flashsale/orders"
 )
 
-// All answers of the functions in this file are durable, see confirmed. They also return
+// All answers of the functions in this file are durable (durably). They also return
 // ErrUnavailable.
 
 // OrderOf reads an order of buyer. Error: ErrNotFound, also for an order of another buyer.
 func (s *Store) OrderOf(ctx context.Context, buyer, id string) (*orders.Order, error) {
-	return confirmed(ctx, s, orderLane, func(db *gorm.DB) (*orders.Order, error) { return orderOf(db, buyer, id) })
+	return durably(ctx, s, orderLane, func(db *gorm.DB) (*orders.Order, error) { return orderOf(db, buyer, id) })
 }
 
 func orderOf(db *gorm.DB, buyer, id string) (*orders.Order, error) {
@@ -70,7 +70,7 @@ func (s *Store) newLookups() *coalesce.Group[buyerKey, keyed] {
 				list []orders.Order
 				sale *orders.Sale
 			}
-			found, err := confirmed(ctx, s, orderLane, func(db *gorm.DB) (r rows, err error) {
+			found, err := durably(ctx, s, orderLane, func(db *gorm.DB) (r rows, err error) {
 				if err = db.Table(s.ordersByKey()).Where(s.in("sku, buyer, idempotency_key", 3, len(batch)), keys...).Find(&r.list).Error; err == nil {
 					r.sale, err = first[orders.Sale](db.Select("sku", "epoch", "mode", "reserve_on", "reserve_from").Where("sku = ?", sku), "sale "+sku)
 				}
@@ -103,7 +103,7 @@ func first[Row any](q *gorm.DB, what string) (*Row, error) {
 
 // OrdersByID reads the orders with these ids. Orders without a row are left out.
 func (s *Store) OrdersByID(ctx context.Context, ids []string) ([]orders.Order, error) {
-	return confirmed(ctx, s, orderLane, func(db *gorm.DB) (rows []orders.Order, err error) {
+	return durably(ctx, s, orderLane, func(db *gorm.DB) (rows []orders.Order, err error) {
 		err = db.Where("id IN ?", ids).Find(&rows).Error
 		return rows, wrap(err, "read %d orders", len(ids))
 	})
@@ -130,7 +130,7 @@ func (s *Store) OrdersOfBuyer(ctx context.Context, buyer string, limit int, curs
 
 // page reads up to limit rows of a query, and returns the cursor for the next page.
 func page[Row any](ctx context.Context, s *Store, limit int, query func(db *gorm.DB) *gorm.DB, cursor func(Row) string) ([]Row, string, error) {
-	rows, err := confirmed(ctx, s, pageLane, func(db *gorm.DB) (rows []Row, err error) {
+	rows, err := durably(ctx, s, pageLane, func(db *gorm.DB) (rows []Row, err error) {
 		err = query(db).Limit(limit + 1).Find(&rows).Error
 		return rows, err
 	})

@@ -122,7 +122,7 @@ func DecisionText(d orders.Decision) string {
 	if d.Hold == orders.ReleaseHold {
 		words = append(words, "release")
 	}
-	if d.Hold == orders.ReconfirmHold {
+	if d.Hold == orders.DropHoldAgain {
 		words = append(words, "reconfirm")
 	}
 	if d.Refused != "" {
