@@ -49,7 +49,7 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 		case err != nil:
 			return nil, err
 		case refusal != "" && o.Status == orders.AwaitingPayment:
-			return o, p.refuse(ctx, o.SKU, refusal)
+			return o, p.finalOrUnavailable(ctx, o.SKU, refusal)
 		}
 		if refusal = p.take(ctx, o); refusal == "" {
 			refusal = p.wait(ctx, o)
@@ -58,7 +58,7 @@ func (s *Service) payLate(ctx context.Context, buyer, id, ref string) (*orders.O
 			return nil, ctx.Err()
 		}
 		if refusal != "" && o.Status != orders.AwaitingPayment {
-			if err := p.refuse(ctx, o.SKU, refusal); errors.Is(err, orders.ErrUnavailable) && refusal != orders.Unavailable {
+			if err := p.finalOrUnavailable(ctx, o.SKU, refusal); errors.Is(err, orders.ErrUnavailable) && refusal != orders.Unavailable {
 				return nil, err // the refusal may not be final, so no refund is due yet
 			}
 			if err := s.store.RecordClaim(ctx, o, ref, refusal); err != nil {
@@ -78,12 +78,12 @@ type latePayment struct {
 	timeout <-chan time.Time
 }
 
-// refuse is like Service.refuse, for a payment. The caller must have read from the database
+// finalOrUnavailable is like Service.finalOrUnavailable, for a payment. The caller must have read from the database
 // that the payment is not decided.
-func (p *latePayment) refuse(ctx context.Context, sku string, reason orders.Reason) error {
+func (p *latePayment) finalOrUnavailable(ctx context.Context, sku string, reason orders.Reason) error {
 	r := p.refusal
 	r.reason, r.known = reason.Err(), true
-	return p.Service.refuse(ctx, sku, r, func(ctx context.Context) (*orders.Sale, error) {
+	return p.Service.finalOrUnavailable(ctx, sku, r, func(ctx context.Context) (*orders.Sale, error) {
 		_, sale, err := p.store.Lookup(ctx, sku, "", "")
 		return sale, err
 	})
