@@ -16,14 +16,14 @@ type Ledger struct {
 	ByID  map[string]*Order
 	byKey map[buyerKey]*Order
 	// Units is the number of units of a buyer's pending and paid orders. Not filled for a
-	// buyer who has reached OrdersPerBuyer, unless a late payment needs it.
+	// buyer who has reached OrdersPerBuyer, unless a Payment needs it.
 	Units map[string]int64
 	// OrderCount is the number of orders that a buyer has made, of any status. A buyer with
 	// OrdersPerBuyer orders is full and cannot make another.
 	OrderCount     map[string]int64
 	OrdersPerBuyer int64
 
-	Claimed map[LatePayment]bool // payments with a refund claim
+	Claimed map[Payment]bool // payments with a refund claim
 
 	WithoutGate bool   // no gate has accepted the orders
 	OnPayment   bool   // the orders take no units until they are paid
@@ -38,7 +38,7 @@ func NewLedger(sale *Sale, now time.Time, rows []Order) *Ledger {
 		Sale: sale, Now: now, left: sale.Total - sale.Sold,
 		ByID: map[string]*Order{}, byKey: map[buyerKey]*Order{}, Units: map[string]int64{},
 		OrderCount: map[string]int64{}, OrdersPerBuyer: math.MaxInt64,
-		Claimed: map[LatePayment]bool{},
+		Claimed: map[Payment]bool{},
 	}
 	for i := range rows {
 		l.add(&rows[i])
@@ -83,7 +83,7 @@ type Action int
 const (
 	NoChange    Action = iota // no change: Order, if set, is an existing row
 	Insert                    // Order is inserted
-	PayLate                   // Order was expired or awaiting payment, and becomes paid
+	MarkPaid                  // Order was expired or awaiting payment, and becomes paid
 	RecordClaim               // the payment is refused, and Claim is recorded
 )
 
@@ -102,8 +102,8 @@ const (
 // fingerprint, if its buyer has made OrdersPerBuyer orders, if orders of its epoch take units
 // on payment, or if an operator has lowered the total or the buyer's limit meanwhile.
 func (l *Ledger) Decide(q inventory.QueuedOrder) Decision {
-	if p, late := LateOf(q); late {
-		return l.decideLate(q, p)
+	if p, ok := PaymentOf(q); ok {
+		return l.decidePayment(q, p)
 	}
 	if row := l.ByID[q.OrderID]; row != nil {
 		// The order was committed before. Either the answer to that commit was lost, or

@@ -193,7 +193,7 @@ func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
 			continue
 		}
 		paid = append(paid, r.ID)
-		if r.HoldID != nil { // paid late: the first hold exists only if Redis lost its release
+		if r.HoldID != nil { // the payment took units: the first hold exists only if Redis lost its release
 			paid = append(paid, *r.HoldID)
 		}
 	}

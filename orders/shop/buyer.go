@@ -94,7 +94,7 @@ func (s *Service) queuedOrder(ctx context.Context, buyer, id, sku string) (*orde
 // the units and waits for the keeper. This takes at most Config.Wait plus the store's Timeout.
 //
 // Errors: *orders.InvalidError, ErrNotFound, ErrInProgress while the order is queued, the
-// errors of the limiter, of Store.Pay and of payLate.
+// errors of the limiter, of Store.Pay and of takeUnitsAndPay.
 func (s *Service) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, error) {
 	var f orders.Fields
 	f.Check(orders.VisibleASCII(ref, 128), "payment_ref", "must be 1 to 128 visible ASCII characters")
@@ -103,7 +103,7 @@ func (s *Service) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order
 	}
 	o, err := s.end(ctx, buyer, id, func() (*orders.Order, error) { return s.store.Pay(ctx, buyer, id, ref) })
 	if errors.Is(err, orders.ErrOrderClosed) || errors.Is(err, orders.ErrAlreadyPaid) || errors.Is(err, orders.ErrHoldsNone) {
-		return s.payLate(ctx, buyer, id, ref)
+		return s.takeUnitsAndPay(ctx, buyer, id, ref)
 	}
 	return o, err
 }

@@ -88,11 +88,11 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 			if d.Action == orders.Insert {
 				rows = append(rows, d.Order)
 			}
-			if d.Action == orders.PayLate || d.Action == orders.Insert && d.Order.Status.CountsAsSold() {
+			if d.Action == orders.MarkPaid || d.Action == orders.Insert && d.Order.Status.CountsAsSold() {
 				sold[i] += d.Order.Quantity
 			}
 		}
-		if err := writeLate(tx, decisions[i], l.Now); err != nil {
+		if err := writePayments(tx, decisions[i], l.Now); err != nil {
 			return nil, err
 		}
 	}

@@ -60,7 +60,7 @@ func (s *Store) ReadLedgers(tx *gorm.DB, batches []SaleBatch) ([]*orders.Ledger,
 			err = s.readFull(tx, l, full, sh)
 		}
 		if err == nil {
-			err = readLate(tx, l, sh.Orders)
+			err = readPayments(tx, l, sh.Orders)
 		}
 		if err != nil {
 			return nil, err
@@ -120,8 +120,8 @@ func (s *Store) isFull(tx *gorm.DB, b saleBuyer) (bool, error) {
 	return len(found) > 0, err
 }
 
-// readFull adds to the ledger the orders of full buyers that the batch names. For a late
-// payment it also reads the buyer's units.
+// readFull adds to the ledger the orders of full buyers that the batch names. For a
+// Payment it also reads the buyer's units.
 func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool, sh SaleBatch) error {
 	var ids, keys []any
 	for _, q := range sh.Orders {
@@ -129,8 +129,8 @@ func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool,
 			continue
 		}
 		l.OrderCount[q.Buyer] = s.ordersPerBuyer
-		switch p, late := orders.LateOf(q); {
-		case late:
+		switch p, pays := orders.PaymentOf(q); {
+		case pays:
 			ids = append(ids, p.OrderID)
 			units, err := s.countUnits(tx, l.Sale.SKU, []string{q.Buyer})
 			if err != nil {
@@ -157,12 +157,12 @@ func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool,
 	return err
 }
 
-// readLate reads all columns of the orders that late payments of the batch are for, and their
+// readPayments reads all columns of the orders that payments of the batch are for, and their
 // refund claims.
-func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.QueuedOrder) error {
+func readPayments(tx *gorm.DB, l *orders.Ledger, batch []inventory.QueuedOrder) error {
 	var ids []string
 	for _, q := range batch {
-		if p, late := orders.LateOf(q); late {
+		if p, ok := orders.PaymentOf(q); ok {
 			ids = append(ids, p.OrderID)
 		}
 	}
@@ -171,7 +171,7 @@ func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.QueuedOrder) erro
 	}
 	var rows []orders.Order
 	if err := tx.Where("id IN ? AND sku = ?", ids, l.Sale.SKU).Find(&rows).Error; err != nil {
-		return fmt.Errorf("read %d orders paid late: %w", len(ids), err)
+		return fmt.Errorf("read %d orders to be paid: %w", len(ids), err)
 	}
 	for i := range rows {
 		if known := l.ByID[rows[i].ID]; known != nil {
@@ -185,7 +185,7 @@ func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.QueuedOrder) erro
 		return fmt.Errorf("read claims of %d orders: %w", len(ids), err)
 	}
 	for _, c := range claims {
-		l.Claimed[orders.LatePayment{OrderID: c.OrderID, Ref: c.PaymentRef}] = true
+		l.Claimed[orders.Payment{OrderID: c.OrderID, Ref: c.PaymentRef}] = true
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 // orders the sale has.
 //
 // The orders that are not marked released show what has changed: an order that is new, pending,
-// has ended or was paid late is not marked. Between the snapshot and the rebuild no order is
+// has ended or was paid by a Payment is not marked. Between the snapshot and the rebuild no order is
 // marked, because only the keeper marks orders, and it is rebuilding. The ids and statuses of
 // the unmarked orders, before and after, are therefore the exact difference.
 type Snapshot struct {
