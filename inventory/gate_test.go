@@ -110,7 +110,7 @@ func (w *walk) check() {
 	view, err := g.Inspect(context.Background(), w.sku)
 	want := View{}
 	if m := w.model; m.exists {
-		want.Summary = Summary{Exists: true, Open: m.open, Epoch: m.epoch, Terms: view.Terms, Available: m.available, QueuedOrders: int64(len(m.queue)), Granted: m.granted}
+		want.Summary = Summary{Exists: true, Open: m.open, Epoch: m.epoch, Terms: view.Terms, Available: m.available, QueuedOrders: int64(len(m.queue)), GrantedOrders: m.granted}
 		want.Holds, want.Buyers, want.Orders = int64(len(m.holds)), int64(len(m.buyers)), m.queue
 	}
 	w.same("inspect", fmt.Sprint(view, err), fmt.Sprint(want, error(nil)))

@@ -331,7 +331,7 @@ func sorted(all map[string]string) string {
 func (want answer) compare(got Reservation, err error) error {
 	if want.reason != nil {
 		var refusal *Refusal
-		if !errors.As(err, &refusal) || !errors.Is(err, want.reason) || refusal.Known != want.known {
+		if !errors.As(err, &refusal) || !errors.Is(err, want.reason) || refusal.KnowsBuyer != want.known {
 			return fmt.Errorf("reservation: got %+v, error %#v, want refusal %v, known %v", got, err, want.reason, want.known)
 		}
 		return nil

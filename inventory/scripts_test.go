@@ -157,7 +157,7 @@ func TestOutcomeCodes(t *testing.T) {
 			continue
 		}
 		ofKnownBuyer := refusals[c-100]
-		if ofKnownBuyer == nil || refusal.Known || !ofKnownBuyer.Known || refusal.Reason != ofKnownBuyer.Reason || refusal.Final != (c <= -20) {
+		if ofKnownBuyer == nil || refusal.KnowsBuyer || !ofKnownBuyer.KnowsBuyer || refusal.Reason != ofKnownBuyer.Reason || refusal.Final != (c <= -20) {
 			t.Errorf("code %d: got refusal %+v; code %d of a known buyer: got %+v, want the same reason, and known only for the latter",
 				c, refusal, c-100, ofKnownBuyer)
 		}

@@ -28,8 +28,8 @@ func MayBeOf(id, sku string) bool {
 // holdMark separates the order's id from the random part of a hold id.
 const holdMark = "+"
 
-// NewHoldID returns the id of a hold for one attempt to take the order's units and pay it: the order's id
-// and a random part.
+// NewHoldID returns the id of a hold for one attempt to take the order's units and pay it: the
+// order's id and a random part.
 func NewHoldID(order string) string { return order + holdMark + rand.Text() }
 
 // OrderOf returns the id of the order that a hold belongs to. The first hold of an order has

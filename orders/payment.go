@@ -15,10 +15,11 @@ import (
 // when the buyer pays, there may be none left. Nor does it count for the limit per buyer.
 //
 // The payment takes the units, as a payment after the expiry of its order does: it passes
-// through gate, queue and keeper. There is one difference. If the payment is refused, the order stays open and no claim is recorded,
-// because the payer charges the buyer only after the acceptance. If the database refuses a
-// payment that a gate has accepted, or may have accepted before Redis was lost, a claim is
-// recorded: the payer may not receive the refusal, and a repetition must not be accepted.
+// through gate, queue and keeper. There is one difference. If the payment is refused, the order
+// stays open and no claim is recorded, because the payer charges the buyer only after the
+// acceptance. If the database refuses a payment that a gate has accepted, or may have accepted
+// before Redis was lost, a claim is recorded: the payer may not receive the refusal, and a
+// repetition must not be accepted.
 //
 // A sale may change to OnPayment at any time. See Sale.TakesOnPayment.
 
@@ -72,9 +73,9 @@ func (l *Ledger) decidePayment(q inventory.QueuedOrder, p Payment) Decision {
 	return d
 }
 
-// payable returns the reason for which the order cannot take its units and be paid, or "". An expired order
-// can be paid only after its first hold has been released. Otherwise that release would
-// put units on sale that the payment has just taken.
+// payable returns the reason for which the order cannot take its units and be paid, or "". An
+// expired order can be paid only after its first hold has been released. Otherwise that release
+// would put units on sale that the payment has just taken.
 func (l *Ledger) payable(o *Order) Reason {
 	switch {
 	case !o.Status.MustTakeUnits():

@@ -165,8 +165,8 @@ func (s *Sale) Announce() {
 	}
 }
 
-// LastOrder returns the time at which the last unpaid order of the sale expires.
-func (s *Sale) LastOrder() time.Time {
+// LastExpiry returns the time at which the last unpaid order of the sale expires.
+func (s *Sale) LastExpiry() time.Time {
 	return s.ClosesAt.Add(time.Duration(s.PaymentWindowS) * time.Second)
 }
 

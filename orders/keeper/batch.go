@@ -65,7 +65,7 @@ func (k *Keeper) ack(ctx context.Context, batch []inventory.QueuedOrder, decisio
 	left, err := k.gate.Ack(ctx, k.sku, batch, release)
 	if err == nil {
 		k.progress()
-		k.count.Drained.Add(int64(len(batch)))
+		k.counters.Drained.Add(int64(len(batch)))
 	}
 	return acked{left, err}
 }

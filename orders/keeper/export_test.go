@@ -48,7 +48,7 @@ func (k *Keeper) ScanWalk() int { return k.scan.walk }
 
 func (k *Keeper) SetSymptom(symptom string, times int) { k.symptom, k.sightings = symptom, times }
 
-func (k *Keeper) Counters() *Counters { return k.count }
+func (k *Keeper) Counters() *Counters { return k.counters }
 
 // Symptom returns the symptom of the last comparison, the number of consecutive comparisons
 // that found it, and the number of wrong orders and buyers.

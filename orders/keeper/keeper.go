@@ -46,7 +46,7 @@ type Keeper struct {
 	batch      int   // orders per transaction
 	scanPasses int64 // number of passes with ContinueScan that a scan should take
 	log        *slog.Logger
-	count      *Counters
+	counters   *Counters
 
 	announce  func(ctx context.Context, sku string, epoch int64) (now bool, err error)
 	notify    func(ctx context.Context, decisions []orders.Decision)
@@ -203,7 +203,7 @@ func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
 			return 0, err
 		}
 		k.progress()
-		k.count.Released.Add(units)
+		k.counters.Released.Add(units)
 	}
 	for holds := range slices.Chunk(paid, k.batch) {
 		if err := k.gate.DropHolds(ctx, k.sku, epoch, holds); err != nil {

@@ -53,7 +53,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 			"commit": func() error { _, err := b.Store.Commit(ctx, "S", stale.Fence(), batch); return err },
 			"mark":   func() error { return b.Store.MarkOrdersReleased(ctx, "S", stale.Fence(), []string{ended[0].ID}) },
 			"recount": func() error {
-				_, err := b.Store.Recount(ctx, store.NewSnapshot("S"), &orders.Sale{Epoch: 1}, stale.Fence(), 1)
+				_, err := b.Store.BeginEpoch(ctx, store.NewSnapshot("S"), &orders.Sale{Epoch: 1}, stale.Fence(), 1)
 				return err
 			},
 			"rebuild": func() error { return stale.RebuildGate(ctx) },

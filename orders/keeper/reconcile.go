@@ -90,7 +90,7 @@ func (k *Keeper) check(ctx context.Context) error {
 	if err != nil || !d.compared {
 		return err
 	}
-	k.count.Compared.Add(1)
+	k.counters.Compared.Add(1)
 	k.orders, k.buyers = d.orders, d.buyers
 	symptom := d.symptom()
 	d.Differs = symptom != ""
@@ -112,14 +112,14 @@ func (k *Keeper) check(ctx context.Context) error {
 }
 
 // reset drops the findings about the old gate, after the gate was rebuilt. At that time all
-// ended orders are marked released, because Recount marks them.
-func (k *Keeper) reset(stock inventory.View) {
+// ended orders are marked released, because BeginEpoch marks them.
+func (k *Keeper) reset(newGate inventory.View) {
 	if d := k.drifted; d != nil {
-		k.count.Repaired.Add(1)
+		k.counters.Repaired.Add(1)
 		k.log.Warn("drift repaired", "sku", k.sku, "symptom", d.symptom(), "drift", d.Drift,
 			"orders_off", len(d.orders), "buyers_off", len(d.buyers),
-			"available_before", d.gate.Available, "available", stock.Available,
-			"holds_before", d.gate.Holds, "holds", stock.Holds)
+			"available_before", d.gate.Available, "available", newGate.Available,
+			"holds_before", d.gate.Holds, "holds", newGate.Holds)
 	}
 	k.released = true
 	k.drifted, k.symptom, k.sightings, k.orders, k.buyers, k.scan = nil, "", 0, nil, nil, nil

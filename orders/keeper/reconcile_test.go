@@ -113,7 +113,8 @@ func TestComparisonIsExact(t *testing.T) {
 	})
 }
 
-// settledSale puts a sale with a pending and a released order, a paid order without a hold, and a queued order.
+// settledSale puts a sale with a pending and a released order, a paid order without a hold, and
+// a queued order.
 func settledSale(t *testing.T, b *bare.Bare) {
 	t.Helper()
 	kit.PutSale(t, b.Store, kit.Sale("S", 30, 3))

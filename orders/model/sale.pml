@@ -308,7 +308,7 @@ inline rebuild() {
      fi;
      drain(true);
      if
-     :: atomic { KEEPS -> /* Store.Recount */
+     :: atomic { KEEPS -> /* Store.BeginEpoch */
           mEpoch = (mEpoch < e -> e : mEpoch) + 1; e = mEpoch; mDirect = 0;
           cHolds = PENDING; cAvailable = mTotal - mSold; cTotal = mTotal; cAnn = UNITS(ANNS(mOpen));
           mRestored = mRestored | ENDED }

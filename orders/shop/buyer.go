@@ -101,7 +101,7 @@ func (s *Service) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	o, err := s.end(ctx, buyer, id, func() (*orders.Order, error) { return s.store.Pay(ctx, buyer, id, ref) })
+	o, err := s.payOrCancel(ctx, buyer, id, func() (*orders.Order, error) { return s.store.Pay(ctx, buyer, id, ref) })
 	if errors.Is(err, orders.ErrOrderClosed) || errors.Is(err, orders.ErrAlreadyPaid) || errors.Is(err, orders.ErrHoldsNone) {
 		return s.takeUnitsAndPay(ctx, buyer, id, ref)
 	}
@@ -111,12 +111,12 @@ func (s *Service) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order
 // Cancel cancels an order. Errors: ErrNotFound, ErrInProgress while the order is queued, the
 // errors of the limiter and of Store.Cancel.
 func (s *Service) Cancel(ctx context.Context, buyer, id string) (*orders.Order, error) {
-	return s.end(ctx, buyer, id, func() (*orders.Order, error) { return s.store.Cancel(ctx, buyer, id) })
+	return s.payOrCancel(ctx, buyer, id, func() (*orders.Order, error) { return s.store.Cancel(ctx, buyer, id) })
 }
 
-// end asks the limiter, calls do to pay or cancel the order, and requests the release of the
-// order's hold.
-func (s *Service) end(ctx context.Context, buyer, id string, do func() (*orders.Order, error)) (*orders.Order, error) {
+// payOrCancel asks the limiter, calls do to pay or cancel the order, and requests the release
+// of the order's hold.
+func (s *Service) payOrCancel(ctx context.Context, buyer, id string, do func() (*orders.Order, error)) (*orders.Order, error) {
 	if err := s.cfg.Limiter.Allow(ctx, buyer, "", ""); err != nil {
 		return nil, err
 	}

@@ -25,14 +25,14 @@ func (s *Service) admit(ctx context.Context, p Placement) (*orders.Sale, error) 
 // that of the gate that was sold out. It returns false in direct mode, and for a request with
 // a key if orders take no units: the gate does not know those orders.
 func (s *Service) remembersSoldOut(p Placement) (epoch int64, soldOut bool) {
-	sale := s.catalog.Known(p.SKU)
+	sale := s.catalog.Cached(p.SKU)
 	if sale == nil || p.Key != "" && sale.TakesOnPayment() || sale.Mode == orders.ModeDirect {
 		return 0, false
 	}
 	epoch, soldOut = s.gate.KnownSoldOut(p.SKU, p.Buyer)
 	// A fresh copy that does not vouch for that gate overrules the memory: another gate may
-	// have units. With an old copy the memory stands, and finalOrUnavailable returns ErrUnavailable for a
-	// request with a key.
+	// have units. With an old copy the memory stands, and finalOrUnavailable returns
+	// ErrUnavailable for a request with a key.
 	return epoch, soldOut && (s.catalog.Vouches(p.SKU, epoch) || !s.catalog.IsFresh())
 }
 
@@ -74,7 +74,7 @@ func (s *Service) answerRefusalOfGate(ctx context.Context, p Placement, epoch in
 	case errors.Is(err, inventory.ErrStale):
 		s.controller.ReplaceStaleGate(ctx, p.SKU, epoch)
 	case r.Final:
-		return s.answerRefusal(ctx, p, refusal{reason: err, source: gate, epoch: epoch, known: r.Known})
+		return s.answerRefusal(ctx, p, refusal{reason: err, source: gate, epoch: epoch, mayRepeat: r.KnowsBuyer})
 	}
 	return Placed{}, err
 }

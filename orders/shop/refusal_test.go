@@ -112,7 +112,7 @@ func TestPartitionedNodeRefusesNoReplay(t *testing.T) {
 			ann := places(t, a, Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}, nil)
 			check.Eventually(t, "c answers that the sale is sold out, and its copy vouches for the gate", func() bool {
 				_, err := place(c, "eve")
-				sale := c.catalog.Known("S")
+				sale := c.catalog.Cached("S")
 				return errors.Is(err, inventory.ErrSoldOut) && sale != nil && sale.Epoch > 0
 			})
 			mysqlC.Cut()

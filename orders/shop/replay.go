@@ -11,10 +11,10 @@ import (
 
 // A refusal holds the reason why an order or a payment is refused, and its source.
 type refusal struct {
-	reason error
-	source source
-	epoch  int64 // epoch of the gate, if the source is gate or memory
-	known  bool  // the request may repeat a durable order: the gate knows the buyer, or it is a payment
+	reason    error
+	source    source
+	epoch     int64 // epoch of the gate, if the source is gate or memory
+	mayRepeat bool  // the request may repeat a durable order: the gate knows the buyer, or it is a payment
 }
 
 // A source is the origin of a refusal.
@@ -27,25 +27,26 @@ const (
 	over                   // this node's copy of the sale, in which the sale has ended
 )
 
-// finalOrUnavailable returns the reason of a refusal if the refusal is final, and ErrUnavailable if it may
-// not be. A refusal is final if no order with the request's key is durable, and if no request
-// sent before can still make one durable. The key of a payment is its reference.
+// finalOrUnavailable returns the reason of a refusal if the refusal is final, and
+// ErrUnavailable if it may not be. A refusal is final if no order with the request's key is
+// durable, and if no request sent before can still make one durable. The key of a payment is
+// its reference.
 //
-// Every final refusal of a request with a key passes through finalOrUnavailable, except two that rest on a
-// durable row: ErrMismatch (see replay) and the reason of a rejected order (see outcomeOf). The
-// limiter's errors are not final.
+// Every final refusal of a request with a key passes through finalOrUnavailable, except two
+// that rest on a durable row: ErrMismatch (see replay) and the reason of a rejected order (see
+// outcomeOf). The limiter's errors are not final.
 //
 // A refusal is final if the database has decided, or if the gate has decided and this
-// node's copy of the sale vouches for that gate. Otherwise finalOrUnavailable calls lookup, which looks
-// for the key in the database and returns the sale once both reads are durable. If the key is
-// unknown there, the refusal is final only if the sale still has the gate that refused. A
-// newer gate, or direct mode, may have accepted the key.
+// node's copy of the sale vouches for that gate. Otherwise finalOrUnavailable calls lookup,
+// which looks for the key in the database and returns the sale once both reads are durable. If
+// the key is unknown there, the refusal is final only if the sale still has the gate that
+// refused. A newer gate, or direct mode, may have accepted the key.
 //
 // If the copy does not vouch for a refusal from memory, finalOrUnavailable returns ErrUnavailable
 // without asking MySQL. Otherwise a sold-out sale would send every refusal to MySQL.
 func (s *Service) finalOrUnavailable(ctx context.Context, sku string, r refusal, lookup func(context.Context) (*orders.Sale, error)) error {
 	switch {
-	case r.source == database, !r.known && r.source != over && s.catalog.Vouches(sku, r.epoch):
+	case r.source == database, !r.mayRepeat && r.source != over && s.catalog.Vouches(sku, r.epoch):
 		return r.reason
 	case r.source == memory:
 		return orders.ErrUnavailable

@@ -78,11 +78,11 @@ type payment struct {
 	timeout <-chan time.Time
 }
 
-// finalOrUnavailable is like Service.finalOrUnavailable, for a payment. The caller must have read from the database
-// that the payment is not decided.
+// finalOrUnavailable is like Service.finalOrUnavailable, for a payment. The caller must have
+// read from the database that the payment is not decided.
 func (p *payment) finalOrUnavailable(ctx context.Context, sku string, reason orders.Reason) error {
 	r := p.refusal
-	r.reason, r.known = reason.Err(), true
+	r.reason, r.mayRepeat = reason.Err(), true
 	return p.Service.finalOrUnavailable(ctx, sku, r, func(ctx context.Context) (*orders.Sale, error) {
 		_, sale, err := p.store.Lookup(ctx, sku, "", "")
 		return sale, err

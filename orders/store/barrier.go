@@ -104,7 +104,7 @@ func (s *Store) barrierIfUnwritten(tx *gorm.DB, batches ...[]orders.Decision) er
 	return s.barrier(tx)
 }
 
-// Wait waits until no read and no ending is in progress, or ctx ends.
+// Wait waits until no read and no transaction of underRow is in progress, or ctx ends.
 func (s *Store) Wait(ctx context.Context) error {
-	return errors.Join(s.Reads.Wait(ctx), s.endings.Wait(ctx))
+	return errors.Join(s.Reads.Wait(ctx), s.rowSteps.Wait(ctx))
 }

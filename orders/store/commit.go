@@ -29,7 +29,7 @@ func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []in
 		if err != nil {
 			return nil, err
 		}
-		return s.insertBatch(tx, SaleBatch{Sale: sale, fence: fence, Orders: queued}, gated)
+		return s.decideAndWrite(tx, SaleBatch{Sale: sale, fence: fence, Orders: queued}, gated)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("commit %d orders of %s: %w", len(queued), sku, err)
@@ -61,18 +61,18 @@ type SaleBatch struct {
 	window orders.Reason // Ledger.Window
 }
 
-// insertBatch is insertBatches for one SKU.
-func (s *Store) insertBatch(tx *gorm.DB, one SaleBatch, by origin) ([]orders.Decision, error) {
-	decisions, err := s.insertBatches(tx, []SaleBatch{one}, by)
+// decideAndWrite is decideAndWriteAll for one SKU.
+func (s *Store) decideAndWrite(tx *gorm.DB, one SaleBatch, via origin) ([]orders.Decision, error) {
+	decisions, err := s.decideAndWriteAll(tx, []SaleBatch{one}, via)
 	if err != nil {
 		return nil, err
 	}
 	return decisions[0], nil
 }
 
-// insertBatches decides on orders whose sales are locked, inserts their rows and counts the
+// decideAndWriteAll decides on orders whose sales are locked, writes the decisions and counts the
 // units sold. If no gate has accepted the orders, a refused order leaves no row.
-func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]orders.Decision, error) {
+func (s *Store) decideAndWriteAll(tx *gorm.DB, batches []SaleBatch, via origin) ([][]orders.Decision, error) {
 	ledgers, err := s.ReadLedgers(tx, batches)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 	sold := make([]int64, len(batches))
 	var rows []*orders.Order
 	for i, l := range ledgers {
-		l.WithoutGate, l.OnPayment, l.Window = by != gated, by == onPayment, batches[i].window
+		l.WithoutGate, l.OnPayment, l.Window = via != gated, via == onPayment, batches[i].window
 		for _, q := range batches[i].Orders {
 			d := l.Decide(q)
 			decisions[i] = append(decisions[i], d)
@@ -110,7 +110,7 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 	if err := s.barrierIfUnwritten(tx, decisions...); err != nil {
 		return nil, err
 	}
-	return decisions, loadKnown(tx, decisions)
+	return decisions, loadExisting(tx, decisions)
 }
 
 // countSold adds units to sales.sold. The fence and the total were checked when the row was

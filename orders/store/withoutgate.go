@@ -46,7 +46,7 @@ func (s *Store) CommitDirect(ctx context.Context, sku string, batch []inventory.
 // CommitWithoutGate is Commit for orders that no gate has accepted. It checks the sale's time
 // window, as a gate does. If allowed returns false for the locked sale, CommitWithoutGate changes
 // nothing and returns the error otherwise.
-func (s *Store) CommitWithoutGate(ctx context.Context, sku string, batch []inventory.QueuedOrder, by origin, otherwise error, allowed func(*LockedSale) bool) ([]orders.Decision, error) {
+func (s *Store) CommitWithoutGate(ctx context.Context, sku string, batch []inventory.QueuedOrder, via origin, otherwise error, allowed func(*LockedSale) bool) ([]orders.Decision, error) {
 	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
 		sale, err := s.LockSale(tx, sku)
 		if err == nil && !allowed(sale) {
@@ -65,7 +65,7 @@ func (s *Store) CommitWithoutGate(ctx context.Context, sku string, batch []inven
 		case !sale.Now.Before(sale.ClosesAt):
 			one.window = orders.Closed
 		}
-		return s.insertBatch(tx, one, by)
+		return s.decideAndWrite(tx, one, via)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("commit %d orders of %s without a gate: %w", len(batch), sku, err)
