@@ -47,7 +47,7 @@ func gateMatchesModel(rt *rapid.T, rdb *redis.Client, entry int) {
 		"reserve late": func(*rapid.T) { w.reserveLate() },
 		"read":         func(*rapid.T) { w.readSome() },
 		"release":      func(*rapid.T) { w.releaseSome() },
-		"confirm":      func(*rapid.T) { w.confirmSome() },
+		"drop":         func(*rapid.T) { w.dropSome() },
 		"ack":          func(*rapid.T) { w.ackSome() },
 		"terms":        func(*rapid.T) { w.changeTerms() },
 		"shut":         func(*rapid.T) { w.shut() },
@@ -110,7 +110,7 @@ func (w *walk) check() {
 	view, err := g.Inspect(context.Background(), w.sku)
 	want := View{}
 	if m := w.model; m.exists {
-		want.Summary = Summary{Exists: true, Open: m.open, Epoch: m.epoch, Terms: view.Terms, Available: m.available, QueuedOrders: int64(len(m.queue)), Granted: m.granted}
+		want.Summary = Summary{Exists: true, Open: m.open, Epoch: m.epoch, Terms: view.Terms, Available: m.available, QueuedOrders: int64(len(m.queue)), GrantedOrders: m.granted}
 		want.Holds, want.Buyers, want.Orders = int64(len(m.holds)), int64(len(m.buyers)), m.queue
 	}
 	w.same("inspect", fmt.Sprint(view, err), fmt.Sprint(want, error(nil)))
@@ -233,10 +233,10 @@ func (w *walk) releaseSome() {
 	w.same("units released", got, want)
 }
 
-func (w *walk) confirmSome() {
+func (w *walk) dropSome() {
 	k, ids := w.someEpoch(), w.someIDs()
-	wantErr := w.model.confirm(k, ids)
-	w.sameError("confirm", w.node().ConfirmHolds(context.Background(), w.sku, k, ids), wantErr)
+	wantErr := w.model.dropHolds(k, ids)
+	w.sameError("drop", w.node().DropHolds(context.Background(), w.sku, k, ids), wantErr)
 }
 
 // ackSome removes entries from the head of the queue. Now and then it names entries that

@@ -17,14 +17,14 @@ import (
 
 // A Summary is the state of a gate without its orders.
 type Summary struct {
-	Exists, Open bool // Open is false if the gate is missing, or shut for a rebuild
-	Epoch        int64
-	Terms        Terms
-	Available    int64
-	QueuedOrders int64 // orders in the queue, as the gate counts them
-	Granted      int64 // orders accepted since the gate was built
-	Stale        bool  // Redis may have lost writes of the gate: see replid.go. Set only by Summaries
-	Promoted     bool  // this Redis was promoted from a replica of the master on which the gate was built. Set only by Summaries
+	Exists, Open  bool // Open is false if the gate is missing, or shut for a rebuild
+	Epoch         int64
+	Terms         Terms
+	Available     int64
+	QueuedOrders  int64 // orders in the queue, as the gate counts them
+	GrantedOrders int64 // orders accepted since the gate was built
+	Stale         bool  // Redis may have lost writes of the gate: see replid.go. Set only by Summaries
+	Promoted      bool  // this Redis was promoted from a replica of the master on which the gate was built. Set only by Summaries
 }
 
 // A View is the state of a gate at one instant.
@@ -56,7 +56,7 @@ func summaryOf(sale []any) Summary {
 		n[i] = number(sale[i])
 	}
 	terms := Terms{Total: n[3], UnitsPerBuyer: n[4], OpensAt: time.UnixMilli(n[5]).UTC(), ClosesAt: time.UnixMilli(n[6]).UTC()}
-	return Summary{Exists: exists, Open: state == "open", Epoch: n[1], Terms: terms, Available: n[2], QueuedOrders: n[7], Granted: n[8]}
+	return Summary{Exists: exists, Open: state == "open", Epoch: n[1], Terms: terms, Available: n[2], QueuedOrders: n[7], GrantedOrders: n[8]}
 }
 
 // Inspect reads the gate of sku and its whole queue in one step. If there is no gate,
@@ -134,7 +134,7 @@ func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error)
 		s.Promoted = builtOn != "" && builtOn == id.before
 		if s.Open {
 			s.Stale = builtOn == "?" || builtOn != "" && id.now != "" && builtOn != id.now
-			if state := g.state(sku); state.wentBack(sent, s.Epoch, s.Granted) {
+			if state := g.state(sku); state.wentBack(sent, s.Epoch, s.GrantedOrders) {
 				s.Stale = true
 				if _, _, _, err := state.send(ctx, nil); err != nil { // a call without requests marks the gate
 					return nil, fmt.Errorf("mark the gate of %s stale: %w", sku, err)

@@ -238,7 +238,7 @@ func TestLargestCalls(t *testing.T) {
 		if units, err := g.ReleaseHolds(t.Context(), sku, first, all[:ids]); err != nil || units != ids-5 {
 			t.Errorf("release of the largest call: got %d units, error %v, want %d", units, err, ids-5)
 		}
-		check.Must(t, g.ConfirmHolds(t.Context(), sku, first, all[ids:2*ids]))
+		check.Must(t, g.DropHolds(t.Context(), sku, first, all[ids:2*ids]))
 		if view := inspect(t, g, sku); view.Holds != 23 || len(view.Orders) != 0 || view.Available != 10_000-4*calls+11+495 {
 			t.Errorf("gate after the largest calls: got %d holds, %d queued, %d available, want 23, 0 and %d",
 				view.Holds, len(view.Orders), view.Available, 10_000-4*calls+11+495)

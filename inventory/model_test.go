@@ -141,7 +141,7 @@ func (m *model) release(epoch int64, ids []string) (units int64, err error) {
 	return units, nil
 }
 
-func (m *model) confirm(epoch int64, ids []string) error {
+func (m *model) dropHolds(epoch int64, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -331,7 +331,7 @@ func sorted(all map[string]string) string {
 func (want answer) compare(got Reservation, err error) error {
 	if want.reason != nil {
 		var refusal *Refusal
-		if !errors.As(err, &refusal) || !errors.Is(err, want.reason) || refusal.Known != want.known {
+		if !errors.As(err, &refusal) || !errors.Is(err, want.reason) || refusal.KnowsBuyer != want.known {
 			return fmt.Errorf("reservation: got %+v, error %#v, want refusal %v, known %v", got, err, want.reason, want.known)
 		}
 		return nil

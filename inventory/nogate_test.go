@@ -14,7 +14,7 @@ func TestNoGate(t *testing.T) {
 		_, release := g.ReleaseHolds(t.Context(), "gone", 1, []string{"o"})
 		for what, err := range map[string]error{
 			"release": release,
-			"confirm": g.ConfirmHolds(t.Context(), "gone", 1, []string{"o"}),
+			"drop":    g.DropHolds(t.Context(), "gone", 1, []string{"o"}),
 			"terms":   g.SetTerms(t.Context(), "gone", 1, Terms{}),
 		} {
 			if !errors.Is(err, ErrNoGate) {

@@ -75,7 +75,7 @@ func TestProbeOfACluster(t *testing.T) {
 }
 
 // A Redis without memory rejects orders and probes, but accepts calls that free memory:
-// Ack, ReleaseHolds and ConfirmHolds.
+// Ack, ReleaseHolds and DropHolds.
 func TestRedisWithoutMemory(t *testing.T) {
 	r := servertest.OpenRedis(t, servers.KindReal)
 	rdb := servertest.Connect(t, r.URL)
@@ -97,7 +97,7 @@ func TestRedisWithoutMemory(t *testing.T) {
 	for step, err := range map[string]error{
 		"ack":     check.Err(g.Ack(ctx, "S", queue, []string{"refused"})),
 		"release": check.Err(g.ReleaseHolds(ctx, "S", first, []string{"closed"})),
-		"confirm": g.ConfirmHolds(ctx, "S", first, []string{"paid"}),
+		"drop":    g.DropHolds(ctx, "S", first, []string{"paid"}),
 	} {
 		if err != nil {
 			t.Errorf("step %s in a Redis without memory: got error %v, want none", step, err)

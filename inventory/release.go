@@ -21,14 +21,14 @@ func (k KeeperGate) ReleaseHolds(ctx context.Context, sku string, epoch int64, i
 	return units, scriptError("release", sku, err)
 }
 
-// ConfirmHolds removes the holds of paid orders. The units stay sold. It takes at most 500 ids
+// DropHolds removes the holds of paid orders. The units stay sold. It takes at most 500 ids
 // and can be repeated. It returns the same errors as ReleaseHolds.
-func (k KeeperGate) ConfirmHolds(ctx context.Context, sku string, epoch int64, ids []string) error {
+func (k KeeperGate) DropHolds(ctx context.Context, sku string, epoch int64, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	err := confirmScript.Run(ctx, k.rdb, []string{keys.Sale(sku), keys.Holds(sku)}, appendStrings([]any{epoch}, ids)...).Err()
-	return scriptError("confirm", sku, err)
+	err := dropScript.Run(ctx, k.rdb, []string{keys.Sale(sku), keys.Holds(sku)}, appendStrings([]any{epoch}, ids)...).Err()
+	return scriptError("drop holds of", sku, err)
 }
 
 func appendStrings(args []any, values []string) []any {

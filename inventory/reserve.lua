@@ -119,7 +119,7 @@ for i = 1, requests do
   local field = key ~= '' and scoped[i]
   local earlier = field and (made[field] or queued[i])
   if units[buyer] == nil and counts[i] then units[buyer] = tonumber(counts[i]) end
-  local known, held = units[buyer] ~= nil and buyer ~= '', units[buyer] or 0
+  local knows_buyer, held = units[buyer] ~= nil and buyer ~= '', units[buyer] or 0
 
   local outcome
   if id == '' or string.find(id, ' ', 1, true) or buyer == ''
@@ -150,7 +150,7 @@ for i = 1, requests do
     accepted[#accepted + 1] = i
     outcome = now
   end
-  if known and type(outcome) == 'number' and outcome < 0 then outcome = outcome - 100 end
+  if knows_buyer and type(outcome) == 'number' and outcome < 0 then outcome = outcome - 100 end
   out[i + 4] = outcome
 end
 

@@ -44,7 +44,7 @@ func exercise(t *testing.T, g KeeperGate) {
 	if units, err := g.ReleaseHolds(ctx, sku, first, []string{"z", "b"}); err != nil || units != 2 {
 		t.Errorf("release of z and b: got %d units, error %v, want 2", units, err)
 	}
-	check.Must(t, g.ConfirmHolds(ctx, sku, first, []string{"a"}))
+	check.Must(t, g.DropHolds(ctx, sku, first, []string{"a"}))
 	check.Must(t, g.SetTerms(ctx, sku, first, terms(20, 9)))
 	if got, h, ok, err := g.FindHold(ctx, "c", "another", sku); err != nil || !ok || got != sku || h.Buyer != "ann" || h.Quantity != 1 || !h.AcceptedAt.Equal(queue[2].AcceptedAt) {
 		t.Errorf("hold of order c: got %s %+v, %v, error %v, want ann's hold of 1 unit", got, h, ok, err)
@@ -67,7 +67,7 @@ func exercise(t *testing.T, g KeeperGate) {
 // scripts maps the file names of each script to the script.
 var scripts = map[string]*redis.Script{
 	"replid.lua cooldown.lua reserve.lua": reserveScript, "inspect.lua": inspectScript,
-	"epoch.lua cooldown.lua release_units.lua release.lua": releaseScript, "epoch.lua confirm.lua": confirmScript,
+	"epoch.lua cooldown.lua release_units.lua release.lua": releaseScript, "epoch.lua drop_holds.lua": dropScript,
 	"cooldown.lua release_units.lua ack.lua": ackScript, "stage.lua": stageScript, "delete_sale.lua": deleteSaleScript,
 	"epoch.lua cooldown.lua terms.lua": termsScript, "begin_rebuild.lua": beginRebuildScript, "replid.lua install.lua": installScript,
 }
@@ -157,7 +157,7 @@ func TestOutcomeCodes(t *testing.T) {
 			continue
 		}
 		ofKnownBuyer := refusals[c-100]
-		if ofKnownBuyer == nil || refusal.Known || !ofKnownBuyer.Known || refusal.Reason != ofKnownBuyer.Reason || refusal.Final != (c <= -20) {
+		if ofKnownBuyer == nil || refusal.KnowsBuyer || !ofKnownBuyer.KnowsBuyer || refusal.Reason != ofKnownBuyer.Reason || refusal.Final != (c <= -20) {
 			t.Errorf("code %d: got refusal %+v; code %d of a known buyer: got %+v, want the same reason, and known only for the latter",
 				c, refusal, c-100, ofKnownBuyer)
 		}

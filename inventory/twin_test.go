@@ -65,8 +65,8 @@ func releaseTwin(seed uint64, name, old, new string) twin {
 	return twin{seed, name, &releaseScript, lua("epoch", "cooldown", "release_units", "release"), old, new}
 }
 
-func confirmTwin(seed uint64, name, old, new string) twin {
-	return twin{seed, name, &confirmScript, lua("epoch", "confirm"), old, new}
+func dropTwin(seed uint64, name, old, new string) twin {
+	return twin{seed, name, &dropScript, lua("epoch", "drop_holds"), old, new}
 }
 
 func ackTwin(seed uint64, name, old, new string) twin {
@@ -117,7 +117,7 @@ var twins = []twin{
 	releaseTwin(23, "releases in another epoch", "tonumber(sale[2]) ~= tonumber(epoch)", "false"),
 	releaseTwin(15, "releases twice", "redis.call('HDEL', holds, id)", ""),
 	releaseTwin(96, "keeps the buyer's units", "redis.call('HINCRBY', buyers, buyer, -quantity)", ""),
-	confirmTwin(1, "confirms in another epoch", "tonumber(sale[2]) ~= tonumber(epoch)", "false"),
+	dropTwin(1, "drops in another epoch", "tonumber(sale[2]) ~= tonumber(epoch)", "false"),
 	ackTwin(45, "removes any entry with the id", "table.concat(ids, ' ') == ARGV[i + 1]", "true"),
 	ackTwin(153, "removes an entry with an undecided order", "table.concat(ids, ' ') == ARGV[i + 1]", "string.find(table.concat(ids, ' '), ARGV[i + 1], 1, true)"),
 	ackTwin(218, "removes an entry with other orders", "table.concat(ids, ' ') == ARGV[i + 1]", "#table.concat(ids, ' ') == #ARGV[i + 1]"),

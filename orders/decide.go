@@ -16,18 +16,18 @@ type Ledger struct {
 	ByID  map[string]*Order
 	byKey map[buyerKey]*Order
 	// Units is the number of units of a buyer's pending and paid orders. Not filled for a
-	// buyer who has reached OrdersPerBuyer, unless a late payment needs it.
+	// buyer who has reached OrdersPerBuyer, unless a Payment needs it.
 	Units map[string]int64
 	// OrderCount is the number of orders that a buyer has made, of any status. A buyer with
 	// OrdersPerBuyer orders is full and cannot make another.
 	OrderCount     map[string]int64
 	OrdersPerBuyer int64
 
-	Claimed map[LatePayment]bool // payments with a refund claim
+	Claimed map[Payment]bool // payments with a refund claim
 
-	PastGate  bool   // no gate has accepted the orders
-	OnPayment bool   // the orders take no units until they are paid
-	Window    Reason // NotOpen or Closed refuses orders and payments without a gate; "" while the sale is on
+	WithoutGate bool   // no gate has accepted the orders
+	OnPayment   bool   // the orders take no units until they are paid
+	Window      Reason // NotOpen or Closed refuses orders and payments without a gate; "" while the sale is on
 }
 
 type buyerKey struct{ buyer, key string }
@@ -38,7 +38,7 @@ func NewLedger(sale *Sale, now time.Time, rows []Order) *Ledger {
 		Sale: sale, Now: now, left: sale.Total - sale.Sold,
 		ByID: map[string]*Order{}, byKey: map[buyerKey]*Order{}, Units: map[string]int64{},
 		OrderCount: map[string]int64{}, OrdersPerBuyer: math.MaxInt64,
-		Claimed: map[LatePayment]bool{},
+		Claimed: map[Payment]bool{},
 	}
 	for i := range rows {
 		l.add(&rows[i])
@@ -77,7 +77,7 @@ type Decision struct {
 }
 
 // Writes reports whether the decision changes a row.
-func (d Decision) Writes() bool { return d.Action != NoChange || d.Hold == ReconfirmHold }
+func (d Decision) Writes() bool { return d.Action != NoChange || d.Hold == DropHoldAgain }
 
 // An Action is the change that a decision makes to the order's row.
 type Action int
@@ -86,7 +86,7 @@ type Action int
 const (
 	NoChange    Action = iota // no change: Order, if set, is an existing row
 	Insert                    // Order is inserted
-	PayLate                   // Order was expired or awaiting payment, and becomes paid
+	MarkPaid                  // Order was expired or awaiting payment, and becomes paid
 	RecordClaim               // the payment is refused, and Claim is recorded
 )
 
@@ -97,7 +97,7 @@ type HoldAction int
 const (
 	KeepHold      HoldAction = iota // no change
 	ReleaseHold                     // the gate releases the units of the hold
-	ReconfirmHold                   // the hold of a paid order has reappeared at the gate and is dropped again
+	DropHoldAgain                   // the hold of a paid order has reappeared at the gate and is dropped again
 )
 
 // Decide returns the decision for one queued order. It refuses an order that a gate has
@@ -105,8 +105,8 @@ const (
 // fingerprint, if its buyer has made OrdersPerBuyer orders, if orders of its epoch take units
 // on payment, or if an operator has lowered the total or the buyer's limit meanwhile.
 func (l *Ledger) Decide(q inventory.QueuedOrder) Decision {
-	if p, late := LateOf(q); late {
-		return l.decideLate(q, p)
+	if p, ok := PaymentOf(q); ok {
+		return l.decidePayment(q, p)
 	}
 	if row := l.ByID[q.OrderID]; row != nil {
 		// The order was committed before. Either the answer to that commit was lost, or
@@ -116,7 +116,7 @@ func (l *Ledger) Decide(q inventory.QueuedOrder) Decision {
 		case row.Status.Closed():
 			d.Hold = ReleaseHold
 		case row.Status == Paid && row.RestoredAt != nil:
-			d.Hold = ReconfirmHold
+			d.Hold = DropHoldAgain
 		}
 		return d
 	}
@@ -130,7 +130,7 @@ func (l *Ledger) Decide(q inventory.QueuedOrder) Decision {
 		}
 	}
 	switch {
-	case !l.PastGate && l.Sale.TookOnPayment(q.Epoch):
+	case !l.WithoutGate && l.Sale.TookOnPayment(q.Epoch):
 		// A node with an old copy of the sale has sent the order to the gate. Another node
 		// may have refused the key, because the gate does not know orders without units.
 		return Decision{Queued: q, Hold: ReleaseHold, Refused: Unavailable}
@@ -142,7 +142,7 @@ func (l *Ledger) Decide(q inventory.QueuedOrder) Decision {
 	o := l.newOrder(q)
 	reason := l.room(q.Buyer, q.Quantity)
 	switch {
-	case reason != "" && l.PastGate: // no gate has taken units for the order, so it leaves no row
+	case reason != "" && l.WithoutGate: // no gate has taken units for the order, so it leaves no row
 		return Decision{Queued: q, Refused: reason}
 	case reason != "": // the keeper releases the units, as for a closed order
 		o.Status, o.Reason, o.ExpiresAt, o.ClosedAt = Rejected, reason, l.Now, &l.Now

@@ -98,7 +98,7 @@ func TestDecideLatePayments(t *testing.T) {
 		name    string
 		sold    int64 // units sold of 10; the limit per buyer is 3
 		rows    []orders.Order
-		refunds []orders.LatePayment
+		refunds []orders.Payment
 		batch   []inventory.QueuedOrder
 		want    []string
 	}{
@@ -117,7 +117,7 @@ func TestDecideLatePayments(t *testing.T) {
 			want:  []string{"pays 1", "rejected buyer_limit"}},
 		{name: "the buyer's limit", rows: []orders.Order{expired, kit.Row("2", "ann", "", 2, orders.Paid, true)},
 			batch: []inventory.QueuedOrder{late("h", "ann", "1", "r", 2)}, want: []string{"is 1 release order_closed claim buyer_limit"}},
-		{name: "a claim exists", rows: []orders.Order{expired}, refunds: []orders.LatePayment{{"1", "r"}},
+		{name: "a claim exists", rows: []orders.Order{expired}, refunds: []orders.Payment{{"1", "r"}},
 			batch: []inventory.QueuedOrder{late("h", "ann", "1", "r", 2), late("i", "ann", "1", "q", 2), late("h", "ann", "1", "r", 2)},
 			want:  []string{"is 1 release order_closed", "pays 1", "is 1 release order_closed"}},
 		{name: "the same payment twice in the batch: one claim", sold: 9, rows: []orders.Order{expired},

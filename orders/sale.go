@@ -29,7 +29,7 @@ type Sale struct {
 	Keeper         string    `json:"-"`          // node of the latest keeper, "" after it has left
 	Epoch          int64     `json:"-"`          // raised by each rebuild of the gate, and on entering direct mode
 	Mode           string    `json:"-"`          // ModeGate, ModeChanging, …
-	ReserveOn      string    `json:"reserve_on"` // OnOrder or OnPayment (late.go)
+	ReserveOn      string    `json:"reserve_on"` // OnOrder or OnPayment (payment.go)
 	ReserveFrom    int64     `json:"-"`          // first epoch in which ReserveOn applies
 	CreatedAt      time.Time `gorm:"autoCreateTime:false" json:"-"`
 	UpdatedAt      time.Time `gorm:"autoUpdateTime:false" json:"-"` // last change by an operator; each change increases it
@@ -165,8 +165,8 @@ func (s *Sale) Announce() {
 	}
 }
 
-// LastOrder returns the time at which the last unpaid order of the sale expires.
-func (s *Sale) LastOrder() time.Time {
+// LastExpiry returns the time at which the last unpaid order of the sale expires.
+func (s *Sale) LastExpiry() time.Time {
 	return s.ClosesAt.Add(time.Duration(s.PaymentWindowS) * time.Second)
 }
 

@@ -205,7 +205,7 @@ func (a *assigner) isMine(sku string, nodes []store.Node) bool {
 
 // isOthers reports whether another node is the preferred node of sku, and most likely keeps it.
 func (a *assigner) isOthers(sku string) bool {
-	return a.catalog.Known(sku) != nil && !a.isMine(sku, a.last().nodes)
+	return a.catalog.Cached(sku) != nil && !a.isMine(sku, a.last().nodes)
 }
 
 // anyWrites reports whether any live node writes to master, as of this node's last heartbeat.
@@ -218,7 +218,7 @@ func (a *assigner) anyWrites(master string) bool {
 // both masters would fence each other off repeatedly. Therefore a node at the old master does
 // not take the SKU while its latest keeper is alive and writes to that keeper's master.
 func (a *assigner) yields(ctx context.Context, sku string) bool {
-	sale := a.catalog.Known(sku)
+	sale := a.catalog.Cached(sku)
 	if sale == nil || !sale.HasGate() || sale.Keeper == a.cfg.Store.Node {
 		return false
 	}

@@ -25,7 +25,7 @@ type Controller struct {
 	bus      *bus
 	pool     *pool
 	assigner *assigner
-	count    keeper.Counters
+	counters keeper.Counters
 
 	staleEpochs sync.Map                      // SKU → epoch of the stale gate that ReplaceStaleGate announced last
 	clockOffset atomic.Pointer[time.Duration] // Redis's clock minus this process's; nil until a resync has read it
@@ -41,18 +41,18 @@ func New(cfg Config) *Controller {
 			threshold: int(cfg.Direct.EnterAfter / cfg.Direct.probeEvery(cfg.Keeper.Lease)),
 		},
 	}
-	c.Commits = keeper.NewGroupCommit(cfg.Store, MaxBatch, Workers, cfg.Keeper.Lease/4, &c.count)
+	c.Commits = keeper.NewGroupCommit(cfg.Store, MaxBatch, Workers, cfg.Keeper.Lease/4, &c.counters)
 	c.bus = &bus{node: cfg.Store.Node, rdb: cfg.Redis, health: c.health, loop: c.Loops["bus"], deliver: cfg.Deliver}
 	c.assigner = &assigner{
 		cfg: cfg, catalog: c.catalog, health: c.health, bus: c.bus, loop: c.Loops["assign"],
 		early: make(chan struct{}, 1), handedOverAt: map[string]time.Time{},
 		keepers: keeper.Config{
-			Store: cfg.Store, Gate: cfg.Gate, Commits: c.Commits, MaxBatch: MaxBatch, Log: cfg.Log, Counters: &c.count,
+			Store: cfg.Store, Gate: cfg.Gate, Commits: c.Commits, MaxBatch: MaxBatch, Log: cfg.Log, Counters: &c.counters,
 			ScanPasses: max(1, int64(cfg.Keeper.ReconcileHoldsEvery/(2*cfg.Keeper.ResyncEvery))), // a scan ends half-way to the next one
 			Announce:   c.announce, Notify: c.bus.notify, OnCommit: c.committed,
 		},
 	}
-	c.pool = newPool(cfg.Keeper, cfg.Log, &c.count, c.assigner.wrote)
+	c.pool = newPool(cfg.Keeper, cfg.Log, &c.counters, c.assigner.wrote)
 	c.assigner.pool = c.pool
 	return c
 }
@@ -129,7 +129,7 @@ func (c *Controller) RequestKeeper(ctx context.Context, sku string) {
 func (c *Controller) KeptSKUs() []string { return c.pool.skus() }
 
 // Counters returns the counters of this node's keepers and sweeper.
-func (c *Controller) Counters() *keeper.Counters { return &c.count }
+func (c *Controller) Counters() *keeper.Counters { return &c.counters }
 
 // RedisDown reports whether a Redis master is down for this node (see GateUntrusted).
 func (c *Controller) RedisDown() bool { return len(c.health.downMasters()) > 0 }

@@ -18,12 +18,12 @@ import (
 // A pool runs the passes of this node's keepers. It is a queue of SKUs: a fixed number of
 // workers serve all SKUs in turn, one pass each. The pool itself uses no store.
 type pool struct {
-	cfg     KeeperConfig
-	log     *slog.Logger
-	count   *keeper.Counters
-	wrote   func(sku string) time.Time // returns when this node last wrote to both stores of sku, or the zero time
-	places  chan struct{}              // an element for each running pass that does more than drain a queue
-	wakeups chan struct{}              // an element wakes an idle worker; sent when slots are due
+	cfg      KeeperConfig
+	log      *slog.Logger
+	counters *keeper.Counters
+	wrote    func(sku string) time.Time // returns when this node last wrote to both stores of sku, or the zero time
+	places   chan struct{}              // an element for each running pass that does more than drain a queue
+	wakeups  chan struct{}              // an element wakes an idle worker; sent when slots are due
 
 	mu           sync.Mutex
 	slots        map[string]*slot
@@ -62,9 +62,9 @@ type backlog struct {
 // for a shared transaction and need no database connection of their own.
 const drainWorkers = 40
 
-func newPool(cfg KeeperConfig, log *slog.Logger, count *keeper.Counters, wrote func(sku string) time.Time) *pool {
+func newPool(cfg KeeperConfig, log *slog.Logger, counters *keeper.Counters, wrote func(sku string) time.Time) *pool {
 	return &pool{
-		cfg: cfg, log: log, count: count, wrote: wrote,
+		cfg: cfg, log: log, counters: counters, wrote: wrote,
 		places: make(chan struct{}, Workers), wakeups: make(chan struct{}, drainWorkers+Workers),
 		slots: map[string]*slot{}, backoffUntil: map[string]time.Time{},
 	}
@@ -200,9 +200,9 @@ func (p *pool) finish(s *slot, left keeper.Work, err error) (fenced bool) {
 		return false
 	}
 	s.failures++
-	p.count.Failed.Add(1)
+	p.counters.Failed.Add(1)
 	if errors.Is(err, orders.ErrFenced) {
-		p.count.Fenced.Add(1)
+		p.counters.Fenced.Add(1)
 		p.log.Warn("keeper stopped: another keeper has taken over the SKU", "sku", s.sku, "fence", s.Fence(), "error", err)
 		return true
 	}
@@ -254,7 +254,7 @@ func (p *pool) add(s *slot) {
 	ctx := s.lock.Context()
 	context.AfterFunc(ctx, func() {
 		if cause := context.Cause(ctx); errors.Is(cause, lease.ErrLost) {
-			p.count.Lost.Add(1)
+			p.counters.LocksLost.Add(1)
 			p.log.Warn("lock of the SKU lost: its keeper on this node stops", "sku", s.sku, "cause", cause)
 		}
 		p.drop(s, 0, 0)

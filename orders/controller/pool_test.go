@@ -95,7 +95,7 @@ func TestEverySaleIsScanned(t *testing.T) {
 		for range 600 { // a minute
 			now = now.Add(100 * time.Millisecond)
 			if changing {
-				g.Granted++
+				g.GrantedOrders++
 			}
 			allowed := 1
 			if s.comparisons(g, now, cfg, &allowed)&keeper.StartScan != 0 {

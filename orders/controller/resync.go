@@ -44,7 +44,7 @@ func (c *Controller) resync(ctx context.Context) error {
 			continue
 		}
 		switch g := summaries[i]; {
-		case g.QueuedOrders == 0 && now.After(sale.LastOrder().Add(keeper.FinishAfter)):
+		case g.QueuedOrders == 0 && now.After(sale.LastExpiry().Add(keeper.OverAfter)):
 			c.pool.wake(sku, keeper.DeleteGate)
 		case !g.Open || g.Stale || g.Epoch != sale.Epoch || sale.Mode != orders.ModeGate || !g.Terms.Equal(sale.Terms()):
 			// This node's copy of the sale may be old, so the keeper reads the row.
@@ -60,12 +60,12 @@ func (c *Controller) resync(ctx context.Context) error {
 // the announcement, announce stores it in the database and refreshes the copy. If other nodes may
 // still rely on the gate, announce wakes the keeper with InspectGate once they no longer can.
 func (c *Controller) announce(ctx context.Context, sku string, epoch int64) (now bool, err error) {
-	wait := c.catalog.UntilSwitch(sku, epoch)
-	if wait == store.CatalogLease { // the copy contains no announcement
+	wait, announced := c.catalog.UntilSwitch(sku, epoch)
+	if !announced {
 		if err = c.cfg.Store.Announce(ctx, sku, epoch); err == nil {
 			err = c.catalog.Refresh(ctx)
 		}
-		wait = c.catalog.UntilSwitch(sku, epoch)
+		wait, _ = c.catalog.UntilSwitch(sku, epoch)
 	}
 	if err == nil && wait > 0 {
 		time.AfterFunc(wait, func() { c.pool.wake(sku, keeper.InspectGate) })

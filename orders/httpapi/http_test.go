@@ -40,7 +40,7 @@ func newFront(s *shop.Service) *front {
 		"GET /v1/sales": h.ListSales, "GET /v1/sales/:sku": h.GetSale,
 		"PUT /v1/admin/sales/:sku": h.PutSale, "GET /v1/admin/sales/:sku/audit": h.AuditSale,
 		"GET /v1/admin/sales/:sku/orders": h.ListSaleOrders, "POST /v1/admin/sales/:sku/rebuild": h.RebuildSale,
-		"GET /v1/admin/refunds": h.ListRefunds, "POST /v1/admin/sales/:sku/close": h.CloseSale,
+		"GET /v1/admin/refunds": h.ListRefunds, "POST /v1/admin/sales/:sku/close": h.EndSale,
 		"GET /v1/admin/orders": h.ListBuyerOrders, "GET /v1/admin/orders/:id": h.GetAnyOrder,
 	} {
 		method, path, _ := strings.Cut(route, " ")

@@ -43,8 +43,8 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 	return nil
 }
 
-// CloseSale handles POST /v1/admin/sales/{sku}/close. The request has no body.
-func (h *Handlers) CloseSale(c *gin.Context) error {
+// EndSale handles POST /v1/admin/sales/{sku}/close. The request has no body.
+func (h *Handlers) EndSale(c *gin.Context) error {
 	defer h.offers.Forget()
 	offer, err := h.service.EndSale(c.Request.Context(), c.Param("sku"), c.Request.Header["If-Match"]...)
 	if err == nil {

@@ -22,7 +22,7 @@ func (k *Keeper) commit(ctx context.Context, queued []inventory.QueuedOrder) ([]
 	k.committed(&Commit{SKU: k.sku, Fence: k.fence, Orders: queued, Began: began, Took: time.Since(began), Err: err})
 	for _, d := range decisions {
 		rejected := d.Action == orders.Insert && d.Order.Status == orders.Rejected
-		if d.Hold != orders.KeepHold || d.Action == orders.PayLate || rejected {
+		if d.Hold != orders.KeepHold || d.Action == orders.MarkPaid || rejected {
 			k.todo |= ReleaseHolds
 		}
 		k.released = k.released && d.Hold != orders.ReleaseHold
@@ -65,7 +65,7 @@ func (k *Keeper) ack(ctx context.Context, batch []inventory.QueuedOrder, decisio
 	left, err := k.gate.Ack(ctx, k.sku, batch, release)
 	if err == nil {
 		k.progress()
-		k.count.Drained.Add(int64(len(batch)))
+		k.counters.Drained.Add(int64(len(batch)))
 	}
 	return acked{left, err}
 }

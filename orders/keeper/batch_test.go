@@ -74,7 +74,7 @@ func TestCommitIsFenced(t *testing.T) {
 		ctx := t.Context()
 		check.Is(t, check.Err(b.Store.Commit(ctx, "S", stale.Fence(), batch)), orders.ErrFenced)
 		check.Is(t, b.Store.MarkOrdersReleased(ctx, "S", stale.Fence(), []string{batch[0].OrderID}), orders.ErrFenced)
-		check.Is(t, check.Err(b.Store.Recount(ctx, store.NewSnapshot("S"), &orders.Sale{Epoch: 1}, stale.Fence(), 1)), orders.ErrFenced)
+		check.Is(t, check.Err(b.Store.BeginEpoch(ctx, store.NewSnapshot("S"), &orders.Sale{Epoch: 1}, stale.Fence(), 1)), orders.ErrFenced)
 		if n := len(b.Rows(t)); n != 0 {
 			t.Errorf("commit of a stale keeper: got %d rows, want none", n)
 		}

@@ -34,7 +34,7 @@ type Config struct {
 func New(sale *orders.Sale, cfg Config) *Keeper {
 	k := &Keeper{
 		sku: sale.SKU, fence: sale.Fence, store: cfg.Store, gate: cfg.Gate, commits: cfg.Commits,
-		batch: cfg.MaxBatch, scanPasses: cfg.ScanPasses, log: cfg.Log, announce: cfg.Announce, notify: cfg.Notify, committed: cfg.OnCommit, count: cfg.Counters,
+		batch: cfg.MaxBatch, scanPasses: cfg.ScanPasses, log: cfg.Log, announce: cfg.Announce, notify: cfg.Notify, committed: cfg.OnCommit, counters: cfg.Counters,
 	}
 	k.progress()
 	return k

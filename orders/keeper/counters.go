@@ -12,7 +12,7 @@ type Counters struct {
 	Repaired      atomic.Int64 // gates rebuilt because of drift
 	TakenOver     atomic.Int64 // SKUs taken over
 	Fenced        atomic.Int64 // keepers that another keeper has replaced
-	Lost          atomic.Int64 // locks lost
+	LocksLost     atomic.Int64 // locks lost
 	Stalled       atomic.Int64 // SKUs given up for lack of progress
 	Failed        atomic.Int64 // passes that ended with an error
 	Expired       atomic.Int64 // orders that this node's sweeper has expired

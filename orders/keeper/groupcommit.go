@@ -19,9 +19,9 @@ import (
 // committed alone. Commits are idempotent.
 type GroupCommit struct {
 	*coalesce.Group[store.SaleOrders, []orders.Decision]
-	store *store.Store
-	alone chan struct{} // an element for each keeper that commits alone after its group failed
-	count *Counters
+	store    *store.Store
+	alone    chan struct{} // an element for each keeper that commits alone after its group failed
+	counters *Counters
 }
 
 // A member is a keeper's batch in a group.
@@ -31,8 +31,8 @@ type member = coalesce.Caller[store.SaleOrders, []orders.Decision]
 // After a group fails, at most alone keepers commit alone at once. A transaction that takes
 // longer than timeout no longer delays the SKUs behind it. A shared transaction is cancelled
 // after twice timeout, so that its keepers can commit alone within a lease.
-func NewGroupCommit(in *store.Store, maxOrders, alone int, timeout time.Duration, count *Counters) *GroupCommit {
-	g := &GroupCommit{store: in, alone: make(chan struct{}, alone), count: count}
+func NewGroupCommit(in *store.Store, maxOrders, alone int, timeout time.Duration, counters *Counters) *GroupCommit {
+	g := &GroupCommit{store: in, alone: make(chan struct{}, alone), counters: counters}
 	g.Group = coalesce.New(coalesce.Config[store.SaleOrders, []orders.Decision]{
 		MaxBatch: maxOrders, Size: func(b store.SaleOrders) int { return len(b.Orders) },
 		Patience: timeout, Timeout: 2 * timeout, Call: g.call,
@@ -79,5 +79,5 @@ func (g *GroupCommit) call(ctx context.Context, _ string, group []*member) {
 	for i, m := range group {
 		m.Answer = decisions[i]
 	}
-	g.count.SharedCommits.Add(1)
+	g.counters.SharedCommits.Add(1)
 }

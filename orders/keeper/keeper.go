@@ -19,7 +19,7 @@ type Work uint8
 // The kinds of work.
 const (
 	DrainQueue   Work = 1 << iota // commit the orders in the queue
-	ReleaseHolds                  // release the units of closed orders and confirm the holds of paid ones
+	ReleaseHolds                  // release the units of closed orders and drop the holds of paid ones
 	InspectGate                   // compare the gate's state and terms with the sale's row
 	RebuildGate                   // rebuild the gate, because it differs from the database
 	DeleteGate                    // delete the gate, because the sale is over
@@ -46,7 +46,7 @@ type Keeper struct {
 	batch      int   // orders per transaction
 	scanPasses int64 // number of passes with ContinueScan that a scan should take
 	log        *slog.Logger
-	count      *Counters
+	counters   *Counters
 
 	announce  func(ctx context.Context, sku string, epoch int64) (now bool, err error)
 	notify    func(ctx context.Context, decisions []orders.Decision)
@@ -193,7 +193,7 @@ func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
 			continue
 		}
 		paid = append(paid, r.ID)
-		if r.HoldID != nil { // paid late: the first hold exists only if Redis lost its release
+		if r.HoldID != nil { // the payment took units: the first hold exists only if Redis lost its release
 			paid = append(paid, *r.HoldID)
 		}
 	}
@@ -203,10 +203,10 @@ func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
 			return 0, err
 		}
 		k.progress()
-		k.count.Released.Add(units)
+		k.counters.Released.Add(units)
 	}
 	for holds := range slices.Chunk(paid, k.batch) {
-		if err := k.gate.ConfirmHolds(ctx, k.sku, epoch, holds); err != nil {
+		if err := k.gate.DropHolds(ctx, k.sku, epoch, holds); err != nil {
 			return 0, err
 		}
 		k.progress()

@@ -53,7 +53,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 			"commit": func() error { _, err := b.Store.Commit(ctx, "S", stale.Fence(), batch); return err },
 			"mark":   func() error { return b.Store.MarkOrdersReleased(ctx, "S", stale.Fence(), []string{ended[0].ID}) },
 			"recount": func() error {
-				_, err := b.Store.Recount(ctx, store.NewSnapshot("S"), &orders.Sale{Epoch: 1}, stale.Fence(), 1)
+				_, err := b.Store.BeginEpoch(ctx, store.NewSnapshot("S"), &orders.Sale{Epoch: 1}, stale.Fence(), 1)
 				return err
 			},
 			"rebuild": func() error { return stale.RebuildGate(ctx) },
@@ -76,7 +76,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 		late := map[string]func() error{
 			"ack":     func() error { return stale.AckBatch(ctx, batch, decisions) },
 			"release": func() error { _, err := b.Gate.ReleaseHolds(ctx, "S", epoch, closed); return err },
-			"confirm": func() error { return b.Gate.ConfirmHolds(ctx, "S", epoch, paid) },
+			"drop":    func() error { return b.Gate.DropHolds(ctx, "S", epoch, paid) },
 			"terms":   func() error { old := kit.Sale("S", 15, 3); return b.Gate.SetTerms(ctx, "S", epoch, old.Terms()) },
 			"shut":    func() error { return b.Gate.BeginRebuild(ctx, "S", epoch) },
 			"install": func() error {

@@ -71,7 +71,7 @@ func TestRebuildWhileAnythingHappens(t *testing.T) {
 
 // An order is paid after the recount has read it as pending, and before the recount marks the
 // ended orders. The new gate has a hold of this order, so the recount must not mark it: a
-// keeper would then never confirm the order, and its hold would stay. (SQLite runs one
+// keeper would then never drop its hold, and the hold would stay. (SQLite runs one
 // transaction at a time, so this cannot happen there.)
 func TestOrderPaidDuringRecount(t *testing.T) {
 	t.Parallel()

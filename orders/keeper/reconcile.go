@@ -35,17 +35,17 @@ type reconciler struct {
 
 	drifted   *drift // the drift that the next rebuild repairs, or nil
 	symptom   string // symptom of the last comparison, or ""
-	confirmed int    // number of consecutive comparisons with this symptom
+	sightings int    // number of consecutive comparisons with this symptom
 
 	balance atomic.Pointer[Balance] // result of the last comparison, for readers in other goroutines
 }
 
-// confirmations is the number of consecutive comparisons that must find the same symptom
+// sightingsToRebuild is the number of consecutive comparisons that must find the same symptom
 // before the gate is rebuilt. A rebuild turns buyers away for a moment, so a symptom that
 // disappears by itself must not cause one. During a failover, the first comparison may read
 // the old primary. The second may read the new primary before the keeper has drained the
 // queue that came back with it. The third finds the new primary drained.
-const confirmations = 3
+const sightingsToRebuild = 3
 
 // The symptoms of drift.
 const (
@@ -90,20 +90,20 @@ func (k *Keeper) check(ctx context.Context) error {
 	if err != nil || !d.compared {
 		return err
 	}
-	k.count.Compared.Add(1)
+	k.counters.Compared.Add(1)
 	k.orders, k.buyers = d.orders, d.buyers
 	symptom := d.symptom()
 	d.Differs = symptom != ""
 	k.balance.Store(&d.Balance)
 	if symptom != k.symptom {
-		k.symptom, k.confirmed = symptom, 0
+		k.symptom, k.sightings = symptom, 0
 	}
 	if symptom == "" {
 		k.todo &^= CompareSums
 		return nil
 	}
-	if k.confirmed++; k.confirmed < confirmations {
-		k.log.Debug("gate differs from the database", "sku", k.sku, "symptom", symptom, "drift", d.Drift, "times", k.confirmed)
+	if k.sightings++; k.sightings < sightingsToRebuild {
+		k.log.Debug("gate differs from the database", "sku", k.sku, "symptom", symptom, "drift", d.Drift, "times", k.sightings)
 		return nil
 	}
 	k.drifted = &d
@@ -112,17 +112,17 @@ func (k *Keeper) check(ctx context.Context) error {
 }
 
 // reset drops the findings about the old gate, after the gate was rebuilt. At that time all
-// ended orders are marked released, because Recount marks them.
-func (k *Keeper) reset(stock inventory.View) {
+// ended orders are marked released, because BeginEpoch marks them.
+func (k *Keeper) reset(newGate inventory.View) {
 	if d := k.drifted; d != nil {
-		k.count.Repaired.Add(1)
+		k.counters.Repaired.Add(1)
 		k.log.Warn("drift repaired", "sku", k.sku, "symptom", d.symptom(), "drift", d.Drift,
 			"orders_off", len(d.orders), "buyers_off", len(d.buyers),
-			"available_before", d.gate.Available, "available", stock.Available,
-			"holds_before", d.gate.Holds, "holds", stock.Holds)
+			"available_before", d.gate.Available, "available", newGate.Available,
+			"holds_before", d.gate.Holds, "holds", newGate.Holds)
 	}
 	k.released = true
-	k.drifted, k.symptom, k.confirmed, k.orders, k.buyers, k.scan = nil, "", 0, nil, nil, nil
+	k.drifted, k.symptom, k.sightings, k.orders, k.buyers, k.scan = nil, "", 0, nil, nil, nil
 	k.todo &^= RebuildGate | CompareSums | ContinueScan
 }
 

@@ -43,7 +43,7 @@ func (g tallyGate) Tally(ctx context.Context, sku string, ids, buyers []string) 
 // compares runs enough comparisons of everything for the keeper to repair drift.
 func compares(t testing.TB, k *bare.Keeper) {
 	t.Helper()
-	for i := range keeper.Confirmations + 2 {
+	for i := range keeper.SightingsToRebuild + 2 {
 		k.Work |= keeper.CompareSums | keeper.StartScan
 		if _, _, wrong := k.Symptom(); i == 1 && wrong == 0 {
 			k.BeginScan() // one page per pass, as with many buyers
@@ -113,7 +113,8 @@ func TestComparisonIsExact(t *testing.T) {
 	})
 }
 
-// settledSale puts a sale with a pending, a released and a confirmed order, and a queued one.
+// settledSale puts a sale with a pending and a released order, a paid order without a hold, and
+// a queued order.
 func settledSale(t *testing.T, b *bare.Bare) {
 	t.Helper()
 	kit.PutSale(t, b.Store, kit.Sale("S", 30, 3))
@@ -149,9 +150,9 @@ func TestDriftIsRepaired(t *testing.T) {
 					k.Work |= keeper.ContinueScan
 				}
 				check.Must(t, k.Run(t.Context()))
-				for n := 1; n <= keeper.Confirmations; n++ {
+				for n := 1; n <= keeper.SightingsToRebuild; n++ {
 					if k.Counters().Repaired.Load() > 0 {
-						t.Fatalf("drift: got a repair after %d comparisons, want it after %d", n-1, keeper.Confirmations)
+						t.Fatalf("drift: got a repair after %d comparisons, want it after %d", n-1, keeper.SightingsToRebuild)
 					}
 					k.Work |= keeper.CompareSums
 					check.Must(t, k.Run(t.Context()))
@@ -256,9 +257,9 @@ func TestOneComparisonIsNotEnough(t *testing.T) {
 				}
 			}}, "S")
 			if hasty {
-				k.SetSymptom(keeper.UnitsTooMany, keeper.Confirmations-1)
+				k.SetSymptom(keeper.UnitsTooMany, keeper.SightingsToRebuild-1)
 			}
-			for range keeper.Confirmations + 1 {
+			for range keeper.SightingsToRebuild + 1 {
 				k.Work |= keeper.CompareSums
 				check.Must(t, k.Run(t.Context()))
 			}
@@ -279,7 +280,7 @@ func TestComparisonNeedsTheQueue(t *testing.T) {
 			before: func() { n++; b.Reserve(t, fmt.Sprint("buyer-", n), "", 1) },
 			alter:  func(t *inventory.View) { t.Orders, t.QueuedOrders = nil, 0 },
 		}, "S")
-		for range keeper.Confirmations {
+		for range keeper.SightingsToRebuild {
 			k.Work |= keeper.CompareSums
 			check.Must(t, k.Run(t.Context()))
 		}

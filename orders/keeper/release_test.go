@@ -62,7 +62,7 @@ func wrongAfterBusySale(t *testing.T, b *bare.Bare) (wrong []string) {
 // after each step of a keeper. For the steps of a rebuild, a rebuild is requested first.
 func eachStep(t *testing.T, f func(t *testing.T, b *bare.Bare, at kit.Fault)) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		for i, step := range []string{"queue", "commit", "ack", "release", "confirm", "mark", "terms", "stage", "shut", "recount", "install"} {
+		for i, step := range []string{"queue", "commit", "ack", "release", "drop", "mark", "terms", "stage", "shut", "recount", "install"} {
 			for _, at := range []kit.Fault{{Step: step}, {Step: step, After: true}} {
 				t.Run(at.String(), func(t *testing.T) {
 					b := busySale(t, s)

@@ -296,7 +296,7 @@ end:
   :: atomic { !e && AMISS(m) && SHOWN(0, REBUILT_AT_ONCE) -> shut(cEpoch[0]) }
   :: atomic { !e && AMISS(m) && SHOWN(1, REBUILT_AT_ONCE) -> shut(cEpoch[1]) }
   :: atomic { e -> e = 0; was = 0 }                                       /* it dies, and another keeper takes over */
-  :: atomic { e && mEpoch < epochs && (mEpoch == e && mMode != GATE || IS(SWITCHED_UNASKED)) -> /* Store.Recount */
+  :: atomic { e && mEpoch < epochs && (mEpoch == e && mMode != GATE || IS(SWITCHED_UNASKED)) -> /* Store.BeginEpoch */
        mEpoch++; mMode = GATE; unsynced = 0; e = 0;
        cNext = mEpoch; cAnn = ann; cBob = (bob == BOUGHT); bob = (bob == CANCELLED -> RELEASED : bob) };
      atomic { /* install.lua */

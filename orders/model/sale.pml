@@ -133,7 +133,7 @@ proctype Buyer(byte i) {
   if
   :: (mOpen & BIT(i)) -> close(i, false)                             /* Store.Cancel */
   :: atomic { (PENDING & BIT(i)) -> mPaid = mPaid | BIT(i) }         /* Store.Pay */
-  :: (late & mExpired & BIT(i)) ->                                   /* Service.payLate */
+  :: (late & mExpired & BIT(i)) ->                                   /* Service.takeUnitsAndPay */
      if
      :: IS(LATE_PAST_GATE) ->
         atomic {
@@ -247,8 +247,8 @@ inline decide(i) {
   fi
 }
 
-/* Ledger.decideLate */
-inline decideLate(i) {
+/* Ledger.decidePayment */
+inline decidePayment(i) {
   if
   :: !(b & LATE(i)) -> skip
   :: (b & LATE(i)) && (mLate & BIT(i)) -> mRestored = mRestored & ~BIT(i)
@@ -283,7 +283,7 @@ inline drain(rebuilding) {
      if
      :: atomic { KEEPS -> /* Store.Commit; then the callers are answered */
           decide(0); decide(1); decide(2);
-          decideLate(0); decideLate(1); decideLate(2);
+          decidePayment(0); decidePayment(1); decidePayment(2);
           marked = (back == 0 && marked);
           NEVER_OVERSOLD; NEVER_TOO_MANY }
      :: atomic { !KEEPS -> goto start }
@@ -308,7 +308,7 @@ inline rebuild() {
      fi;
      drain(true);
      if
-     :: atomic { KEEPS -> /* Store.Recount */
+     :: atomic { KEEPS -> /* Store.BeginEpoch */
           mEpoch = (mEpoch < e -> e : mEpoch) + 1; e = mEpoch; mDirect = 0;
           cHolds = PENDING; cAvailable = mTotal - mSold; cTotal = mTotal; cAnn = UNITS(ANNS(mOpen));
           mRestored = mRestored | ENDED }
@@ -373,7 +373,7 @@ pass: /* Keeper.pass; steps may be skipped, because a pass does only the work th
      fi;
      if
      :: xPaid == 0
-     :: atomic { xPaid != 0 && KNOWN -> NOTED; rHolds = rHolds & ~xPaid } /* KeeperGate.ConfirmHolds, confirm.lua */
+     :: atomic { xPaid != 0 && KNOWN -> NOTED; rHolds = rHolds & ~xPaid } /* KeeperGate.DropHolds, drop_holds.lua */
      :: atomic { xPaid != 0 && !KNOWN -> goto compare }
      OR_NOT
      fi;

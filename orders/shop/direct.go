@@ -84,9 +84,9 @@ func (s *Service) placeDirect(ctx context.Context, c *sharedCommit, p Placement)
 	case err != nil:
 		return Placed{}, errors.Join(orders.ErrUnavailable, err)
 	case d.Refused != "":
-		return s.refused(ctx, p, refusal{reason: d.Refused.Err(), source: database})
+		return s.answerRefusal(ctx, p, refusal{reason: d.Refused.Err(), source: database})
 	}
-	return accepted(d.Order, d.Action != orders.Insert)
+	return outcomeOf(d.Order, d.Action != orders.Insert)
 }
 
 // reroute refreshes this node's copy of the sales, and routes the order once more.

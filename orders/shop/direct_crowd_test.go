@@ -78,7 +78,7 @@ var rightRules = directRules{
 var directTwins = map[string]directRules{
 	"": rightRules,
 	"orders not conditional on the mode": {enter: rightRules.enter, order: func(t *testing.T, b *bare.Bare, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
-		return b.Store.CommitPastGate(t.Context(), "S", batch, store.PastGate, nil, func(*store.LockedSale) bool { return true })
+		return b.Store.CommitWithoutGate(t.Context(), "S", batch, store.WithoutGate, nil, func(*store.LockedSale) bool { return true })
 	}},
 }
 

@@ -39,7 +39,7 @@ func untilMode(t testing.TB, mode string, nodes ...*shop) {
 	t.Helper()
 	check.Eventually(t, "S has mode "+mode, func() bool {
 		for _, p := range nodes {
-			if sale := p.catalog.Known("S"); modeOf(t, p.store) != mode || sale == nil || sale.Mode != mode {
+			if sale := p.catalog.Cached("S"); modeOf(t, p.store) != mode || sale == nil || sale.Mode != mode {
 				return false
 			}
 		}

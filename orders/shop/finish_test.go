@@ -67,7 +67,7 @@ func TestRedisForgetsASaleThatIsOver(t *testing.T) {
 		check.Must(t, err)
 		p.Controller().RequestInspect(ctx, "S")
 		check.Eventually(t, "Redis has forgotten the sale", func() bool {
-			return len(kept()) == 0 && p.catalog.Known("S").Mode == orders.ModeOver && len(p.Controller().KeptSKUs()) == 0
+			return len(kept()) == 0 && p.catalog.Cached("S").Mode == orders.ModeOver && len(p.Controller().KeptSKUs()) == 0
 		})
 
 		if replay, err := place("paid"); err != nil || !replay.Replayed || replay.Order.Status != orders.Paid {

@@ -132,7 +132,7 @@ type strike = func(kit.Fault) (kit.Plan, *atomic.Bool)
 // verify checks the result.
 func eachCrash(t *testing.T, ways map[string]strike, queued func(*testing.T, *servers.Stores) (*bare.Bare, map[string]bool, map[string]string), verify func(t *testing.T, b *bare.Bare, p *Service, refs map[string]bool, list map[string]string)) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		for i, step := range []string{"queue", "commit", "ack", "confirm", "mark", "shut", "recount", "install"} {
+		for i, step := range []string{"queue", "commit", "ack", "drop", "mark", "shut", "recount", "install"} {
 			for _, at := range []kit.Fault{{Step: step}, {Step: step, After: true}} {
 				for how, strike := range ways {
 					t.Run(how+" "+at.String(), func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // gate refuses the payment, a refund claim is recorded. If the payer is not patient, a claim is
 // recorded although the payment is queued.
 func (m *modelSale) payLate(o *orders.Order, ref string, patient bool) {
-	ctx, p := m.outer.Context(), orders.LatePayment{OrderID: o.ID, Ref: ref}
+	ctx, p := m.outer.Context(), orders.Payment{OrderID: o.ID, Ref: ref}
 	row, decided, err := m.Store.Payment(ctx, o.Buyer, o.ID, ref)
 	_, refunded := m.refunds[p]
 	mine := o.PaymentRef != nil && *o.PaymentRef == ref
@@ -28,7 +28,7 @@ func (m *modelSale) payLate(o *orders.Order, ref string, patient bool) {
 	if decided || row.RestoredAt == nil {
 		return
 	}
-	late := &latePayment{Service: m.shop, ref: ref}
+	late := &payment{Service: m.shop, ref: ref}
 	reason := late.holdAgain(ctx, row)
 	if hold := late.hold; hold != nil {
 		late.stop()

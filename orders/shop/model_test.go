@@ -31,7 +31,7 @@ type modelSale struct {
 
 	queued  []inventory.QueuedOrder // accepted by the gate and not yet found in the database, in order
 	rows    []orders.Order          // rows that the database must have
-	refunds map[orders.LatePayment]orders.Reason
+	refunds map[orders.Payment]orders.Reason
 	keepers []*bare.Keeper // all keepers of the run, the newest last
 	isOpen  bool           // the gate is open, so ErrRebuilding means that units are cooling down
 }
@@ -40,16 +40,16 @@ type modelSale struct {
 // call move from queued to rows. kit.Decision must make the same decisions.
 func (m *modelSale) agree(when string) {
 	real := m.Bare.Rows(m.outer)
-	refunds := map[orders.LatePayment]orders.Reason{}
+	refunds := map[orders.Payment]orders.Reason{}
 	list, _, err := m.Store.Claims(m.outer.Context(), 1000, "")
 	if err != nil {
 		m.t.Fatalf("read the queue: got error %v, want none", err)
 	}
 	for _, r := range list {
-		refunds[orders.LatePayment{OrderID: r.OrderID, Ref: r.PaymentRef}] = r.Reason
+		refunds[orders.Payment{OrderID: r.OrderID, Ref: r.PaymentRef}] = r.Reason
 	}
 	m.queued = slices.DeleteFunc(m.queued, func(q inventory.QueuedOrder) bool {
-		if p, late := orders.LateOf(q); late {
+		if p, ok := orders.PaymentOf(q); ok {
 			return m.agreeLate(when, q, p, real[p.OrderID], refunds[p])
 		}
 		row, ok := real[q.OrderID]
@@ -84,7 +84,7 @@ func (m *modelSale) agree(when string) {
 // agreeLate compares the outcome of a late payment with the model. It returns true once the
 // payment has paid its order or has a refund claim. A payment that was superseded by another
 // one has no outcome of its own.
-func (m *modelSale) agreeLate(when string, q inventory.QueuedOrder, p orders.LatePayment, row orders.Order, refund orders.Reason) bool {
+func (m *modelSale) agreeLate(when string, q inventory.QueuedOrder, p orders.Payment, row orders.Order, refund orders.Reason) bool {
 	o := m.row(p.OrderID)
 	paid := row.HoldID != nil && *row.HoldID == q.OrderID && o.Status != orders.Paid
 	if _, known := m.refunds[p]; !paid && (known || refund == "") {
@@ -181,12 +181,12 @@ func TestRandomStepsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		b.DeleteAll(t)
 		b.Gate = bare.NewGate(b.Rdb, time.Nanosecond) // has no memory of the last run
-		m := &modelSale{Bare: b, t: r, outer: t, refunds: map[orders.LatePayment]orders.Reason{}, put: kit.Sale("S", rapid.Int64Range(1, 8).Draw(r, "total"), 3)}
+		m := &modelSale{Bare: b, t: r, outer: t, refunds: map[orders.Payment]orders.Reason{}, put: kit.Sale("S", rapid.Int64Range(1, 8).Draw(r, "total"), 3)}
 		m.shop = New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)})
 		kit.PutSale(t, b.Store, m.put)
 		m.keep(nil)
 		buyer, key := rapid.SampledFrom([]string{"ann", "bob", "eve", "joe"}), rapid.SampledFrom([]string{"", "", "k", "l", "m"})
-		step := rapid.SampledFrom([]string{"queue", "commit", "ack", "release", "confirm", "mark", "terms", "shut", "recount", "install"})
+		step := rapid.SampledFrom([]string{"queue", "commit", "ack", "release", "drop", "mark", "terms", "shut", "recount", "install"})
 		ends := rapid.SampledFrom([]string{"pay", "cancel", "cancel", "expire", "pay too late"})
 		for i := range rapid.IntRange(5, 40).Draw(r, "steps") {
 			do := rapid.SampledFrom([]string{

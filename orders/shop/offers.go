@@ -18,7 +18,7 @@ func (s *Service) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
 func (s *Service) KnownOffers(ctx context.Context, skus ...string) (offers []orders.Offer, exact bool) {
 	var sales []orders.Sale
 	for _, sku := range skus {
-		if sale := s.catalog.Known(sku); sale != nil {
+		if sale := s.catalog.Cached(sku); sale != nil {
 			sales = append(sales, *sale)
 		}
 	}

@@ -132,7 +132,7 @@ func TestOnPaymentTwins(t *testing.T) {
 		"a payment counted twice": {func(t *testing.T, b *bare.Bare, list map[string]string) {
 			k := b.Keeper(t, "S")
 			decisions, err := b.Store.Commit(t.Context(), "S", k.Fence(), b.Queue(t)[:1])
-			if err != nil || decisions[0].Action != orders.PayLate {
+			if err != nil || decisions[0].Action != orders.MarkPaid {
 				t.Fatalf("decisions: got %+v, error %v, want a late payment", decisions, err)
 			}
 			kit.Exec(t, b.Store.DB, "UPDATE orders SET status = ?, restored_at = created_at, hold_id = NULL WHERE id = ?", orders.AwaitingPayment, list["ann"])

@@ -46,7 +46,7 @@ func TestGateOrderOfASaleOnPayment(t *testing.T) {
 	}
 }
 
-// noInstall is a Gate for a keeper that crashes between Recount and Install.
+// noInstall is a Gate for a keeper that crashes between BeginEpoch and Install.
 type noInstall struct{ keeper.Gate }
 
 func (noInstall) Install(context.Context, *inventory.Draft, int64, inventory.View) (bool, error) {
@@ -77,7 +77,7 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 		o, err := b.Store.OrderByKey(t.Context(), "S", buyer, "k")
 		return err == nil && o.Status != orders.Rejected
 	}
-	// Direct mode refuses ann's key. The keeper that ends direct mode crashes between Recount
+	// Direct mode refuses ann's key. The keeper that ends direct mode crashes between BeginEpoch
 	// and Install, and Redis returns to a state in which the queue was not dropped.
 	afterDirect := func(t *testing.T, enter func(*bare.Bare)) bool {
 		b := bare.Open(t, servertest.Open(t, servers.KindReal), kit.Sale("S", 1, 1))
@@ -157,7 +157,7 @@ func TestNoOrderWithoutUnitsBeforeTheSwitch(t *testing.T) {
 			sale, err := b.Store.Sale(t.Context(), "S")
 			check.Must(t, err)
 			sale.Epoch, sale.UpdatedAt = epoch, sale.UpdatedAt.Add(updated)
-			return check.Err(b.Store.Recount(t.Context(), store.NewSnapshot("S"), sale, fence, epoch))
+			return check.Err(b.Store.BeginEpoch(t.Context(), store.NewSnapshot("S"), sale, fence, epoch))
 		}
 		check.Is(t, recount(b.Epoch(t)-1, 0), orders.ErrNotAnnounced)
 		check.Is(t, recount(b.Epoch(t), -time.Millisecond), orders.ErrNotAnnounced) // the sale was changed after the announcement

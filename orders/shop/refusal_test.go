@@ -60,12 +60,12 @@ func TestRefusalIsLookedUp(t *testing.T) {
 			kit.Exec(t, b.Store.DB, "UPDATE sales SET mode = ?, reserve_on = ?", strings.TrimSuffix(c.mode, ", on payment"), reserveOn)
 			c.r.reason = inventory.ErrSoldOut
 			placement := Placement{Buyer: c.buyer, SKU: "S", Quantity: 1, Key: "k"}
-			placed, err := p.refused(t.Context(), placement, c.r)
+			placed, err := p.answerRefusal(t.Context(), placement, c.r)
 			if !errors.Is(err, c.want) || c.want == nil && (placed.Order == nil || placed.Order.Buyer != "ann" || !placed.Replayed) {
 				t.Errorf("order with a key, %s: got %+v, error %v, want %v", what, placed, err, c.want)
 			}
 			placement.Key = ""
-			if _, err := p.refused(t.Context(), placement, c.r); !errors.Is(err, inventory.ErrSoldOut) {
+			if _, err := p.answerRefusal(t.Context(), placement, c.r); !errors.Is(err, inventory.ErrSoldOut) {
 				t.Errorf("order without a key, %s: got error %v, want %v", what, err, inventory.ErrSoldOut)
 			}
 		}
@@ -82,7 +82,7 @@ func TestCopyDoesNotVouchForAnEndedSale(t *testing.T) {
 		kit.PutSale(t, p.store, kit.Sale("S", 1, 1))
 		placement := Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}
 		check.Must(t, p.catalog.Refresh(t.Context()))
-		_, err := p.refused(t.Context(), placement, refusal{reason: inventory.ErrClosed, source: over})
+		_, err := p.answerRefusal(t.Context(), placement, refusal{reason: inventory.ErrClosed, source: over})
 		check.Is(t, err, orders.ErrUnavailable)
 	})
 }
@@ -112,7 +112,7 @@ func TestPartitionedNodeRefusesNoReplay(t *testing.T) {
 			ann := places(t, a, Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}, nil)
 			check.Eventually(t, "c answers that the sale is sold out, and its copy vouches for the gate", func() bool {
 				_, err := place(c, "eve")
-				sale := c.catalog.Known("S")
+				sale := c.catalog.Cached("S")
 				return errors.Is(err, inventory.ErrSoldOut) && sale != nil && sale.Epoch > 0
 			})
 			mysqlC.Cut()
@@ -235,7 +235,7 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 		"an order without units":       order("P"),
 		"a payment":                    check.Err(p.Pay(t.Context(), "bob", bob.Order.ID, "another")),
 		"the node's copy of the sales": p.catalog.Refresh(t.Context()),
-		"a lookup of a key":            check.Err(p.refused(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1, Key: "x"}, refusal{reason: inventory.ErrSoldOut, source: gate, epoch: 1})),
+		"a lookup of a key":            check.Err(p.answerRefusal(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1, Key: "x"}, refusal{reason: inventory.ErrSoldOut, source: gate, epoch: 1})),
 	} {
 		if err == nil || isRefusal(err) {
 			t.Errorf("call %s during the replacement of the primary: got error %v, want one that is not a refusal", what, err)

@@ -96,7 +96,7 @@ func (a *Archive) begin(tx *gorm.DB, sale *LockedSale, quiet time.Duration) erro
 		return err
 	}
 	changed := sale.UpdatedAt.Add(time.Duration(sale.PaymentWindowS) * time.Second)
-	if claims > 0 || sale.LastOrder().After(since) || changed.After(since) {
+	if claims > 0 || sale.LastExpiry().After(since) || changed.After(since) {
 		return fmt.Errorf("the sale is archived too early: it was on, was changed, or had a refund claim within the last %s", quiet)
 	}
 	if err := tx.Exec("INSERT INTO "+a.table("sales")+" SELECT * FROM sales WHERE sku = ?", sale.SKU).Error; err != nil {

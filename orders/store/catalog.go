@@ -125,13 +125,14 @@ func (s *salesCopy) announcedAt(sku string, epoch int64) (since time.Time, known
 }
 
 // UntilSwitch returns the time for which the caller must still wait before it may end that
-// epoch of sku. It is 0 if this node has known of the announcement for CatalogLease.
-func (c *Catalog) UntilSwitch(sku string, epoch int64) time.Duration {
-	since, known := c.copy.Load().announcedAt(sku, epoch)
-	if !known {
-		return CatalogLease
+// epoch of sku, and whether this node's copy has the announcement. It is 0 if this node has
+// known of the announcement for CatalogLease.
+func (c *Catalog) UntilSwitch(sku string, epoch int64) (wait time.Duration, announced bool) {
+	since, announced := c.copy.Load().announcedAt(sku, epoch)
+	if !announced {
+		return CatalogLease, false
 	}
-	return max(0, CatalogLease-time.Since(since))
+	return max(0, CatalogLease-time.Since(since)), true
 }
 
 // IsFresh reports whether the copy is young enough to vouch for a gate.
@@ -154,7 +155,7 @@ func (c *Catalog) Vouches(sku string, epoch int64) bool {
 // Sale returns one sale from the copy, or from the database if the copy does not have it,
 // because the sale may be new. Error: ErrNotFound.
 func (c *Catalog) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
-	if sale := c.Known(sku); sale != nil {
+	if sale := c.Cached(sku); sale != nil {
 		return sale, nil
 	}
 	if !orders.IsSKU(sku) {
@@ -165,8 +166,8 @@ func (c *Catalog) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
 	return c.store.Sale(ctx, sku)
 }
 
-// Known returns the sale from the copy, or nil.
-func (c *Catalog) Known(sku string) *orders.Sale {
+// Cached returns the sale from the copy, or nil.
+func (c *Catalog) Cached(sku string) *orders.Sale {
 	if last := c.copy.Load(); last != nil {
 		return last.bySKU[sku]
 	}

@@ -29,7 +29,7 @@ func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []in
 		if err != nil {
 			return nil, err
 		}
-		return s.insertBatches(tx, []SaleBatch{{Sale: sale, fence: fence, Orders: queued}}, gated)
+		return s.decideAndWrite(tx, []SaleBatch{{Sale: sale, fence: fence, Orders: queued}}, gated)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("commit %d orders of %s: %w", len(queued), sku, err)
@@ -48,9 +48,9 @@ type origin int
 
 // The origins.
 const (
-	gated     origin = iota // a gate has accepted the orders and holds their units
-	PastGate                // no gate has accepted the orders: direct mode
-	onPayment               // the orders need no gate, because they take no units until they are paid
+	gated       origin = iota // a gate has accepted the orders and holds their units
+	WithoutGate               // no gate has accepted the orders: direct mode
+	onPayment                 // the orders need no gate, because they take no units until they are paid
 )
 
 // A SaleBatch contains the orders of one SKU in a transaction that has locked the sale's row.
@@ -61,9 +61,9 @@ type SaleBatch struct {
 	window orders.Reason // Ledger.Window
 }
 
-// insertBatches decides on orders whose sales are locked, inserts their rows and counts the
+// decideAndWrite decides on orders whose sales are locked, inserts their rows and counts the
 // units sold. If no gate has accepted the orders, a refused order leaves no row.
-func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]orders.Decision, error) {
+func (s *Store) decideAndWrite(tx *gorm.DB, batches []SaleBatch, via origin) ([][]orders.Decision, error) {
 	ledgers, err := s.ReadLedgers(tx, batches)
 	if err != nil {
 		return nil, err
@@ -72,18 +72,18 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 	sold := make([]int64, len(batches))
 	var rows []*orders.Order
 	for i, l := range ledgers {
-		l.PastGate, l.OnPayment, l.Window = by != gated, by == onPayment, batches[i].window
+		l.WithoutGate, l.OnPayment, l.Window = via != gated, via == onPayment, batches[i].window
 		for _, q := range batches[i].Orders {
 			d := l.Decide(q)
 			decisions[i] = append(decisions[i], d)
 			if d.Action == orders.Insert {
 				rows = append(rows, d.Order)
 			}
-			if d.Action == orders.PayLate || d.Action == orders.Insert && d.Order.Status.CountsAsSold() {
+			if d.Action == orders.MarkPaid || d.Action == orders.Insert && d.Order.Status.CountsAsSold() {
 				sold[i] += d.Order.Quantity
 			}
 		}
-		if err := writeLate(tx, decisions[i], l.Now); err != nil {
+		if err := writePayments(tx, decisions[i], l.Now); err != nil {
 			return nil, err
 		}
 	}
@@ -98,7 +98,7 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 	if err != nil {
 		return nil, err
 	}
-	return decisions, loadKnown(tx, decisions)
+	return decisions, loadExisting(tx, decisions)
 }
 
 // countSold adds units to sales.sold. The fence and the total were checked when the row was

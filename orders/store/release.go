@@ -11,7 +11,7 @@ import (
 // An UnreleasedOrder is a closed or paid order whose hold may still be at the gate.
 type UnreleasedOrder struct {
 	ID     string
-	HoldID *string // hold of the late payment that paid the order, or nil
+	HoldID *string // hold of the payment that took the units and paid the order, or nil
 	Status orders.Status
 	Epoch  int64 // epoch of the sale, read in the same statement
 }
@@ -21,7 +21,7 @@ func (s *Store) UnreleasedOrders(ctx context.Context, sku string, limit int) ([]
 	var rows []UnreleasedOrder
 	err := s.DB.WithContext(ctx).Table("orders AS o").Select("o.id, o.hold_id, o.status, s.epoch").
 		Joins("JOIN sales AS s ON s.sku = o.sku").
-		Where("o.status IN ? AND o.restored_at IS NULL AND o.sku = ?", orders.FinalStatuses, sku).
+		Where("o.status IN ? AND o.restored_at IS NULL AND o.sku = ?", orders.NoHoldStatuses, sku).
 		Limit(limit).Scan(&rows).Error
 	return rows, wrap(err, "read ended orders of %s", sku)
 }

@@ -193,8 +193,8 @@ func (s *Store) RequestRebuild(ctx context.Context, sku string) (int64, error) {
 // MarkOver sets ModeOver for a sale whose gate is gone from Redis, and reports whether it did.
 // If the sale has not ended, or has open orders (HasOpenOrders), it changes nothing, and the
 // keeper must rebuild the gate. Error: ErrFenced.
-func (s *Store) MarkOver(ctx context.Context, sku string, fence int64) (finished bool, err error) {
-	finished, err = transact(ctx, s, func(tx *gorm.DB) (over bool, err error) {
+func (s *Store) MarkOver(ctx context.Context, sku string, fence int64) (over bool, err error) {
+	over, err = transact(ctx, s, func(tx *gorm.DB) (bool, error) {
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err != nil {
 			return false, err
@@ -205,7 +205,7 @@ func (s *Store) MarkOver(ctx context.Context, sku string, fence int64) (finished
 		}
 		return true, tx.Exec("UPDATE sales SET mode = ? WHERE sku = ? AND fence = ?", orders.ModeOver, sku, fence).Error
 	})
-	return finished, wrap(err, "finish %s", sku)
+	return over, wrap(err, "mark %s over", sku)
 }
 
 // HasOpenOrders reports whether sku has orders that can still be paid, or that are not marked

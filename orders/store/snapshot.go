@@ -10,13 +10,13 @@ import (
 )
 
 // A Snapshot contains the orders of a sale that a keeper has read, and staged at the gate,
-// before it shuts the gate for a rebuild. Recount then reads only the changes, however many
+// before it shuts the gate for a rebuild. BeginEpoch then reads only the changes, however many
 // orders the sale has.
 //
 // The orders that are not marked released show what has changed: an order that is new, pending,
-// has ended or was paid late is not marked. Between the snapshot and the rebuild no order is
-// marked, because only the keeper marks orders, and it is rebuilding. The ids and statuses of
-// the unmarked orders, before and after, are therefore the exact difference.
+// has ended or was paid by a Payment is not marked. Between the snapshot and the rebuild no
+// order is marked, because only the keeper marks orders, and it is rebuilding. The ids and
+// statuses of the unmarked orders, before and after, are therefore the exact difference.
 type Snapshot struct {
 	sku        string
 	unreleased map[string]orders.Status // order id → status, of orders not marked released
@@ -83,7 +83,7 @@ func (s *Store) eachOrder(ctx context.Context, sku, after, last string, f func(o
 	return rows.Err()
 }
 
-// CatchUp brings a snapshot up to date, without a lock. The next CatchUp or Recount finds the
+// CatchUp brings a snapshot up to date, without a lock. The next CatchUp or BeginEpoch finds the
 // changes that are made while it reads.
 func (s *Store) CatchUp(ctx context.Context, snap *Snapshot) (inventory.Changes, error) {
 	d, err := s.changesSince(s.DB.WithContext(ctx), snap)

@@ -27,7 +27,7 @@ func (s *Store) Sums(ctx context.Context, sku string) (sums Sums, err error) {
 }
 
 // OrdersByHold reads the orders that own holds at the gate, and returns them by hold. An order
-// owns the hold with its id, and the hold of the late payment that paid it.
+// owns the hold with its id, and the hold of the Payment that paid it.
 func (s *Store) OrdersByHold(ctx context.Context, holds []string) (map[string]*orders.Order, error) {
 	ids := make([]string, len(holds))
 	for i, hold := range holds {
@@ -75,7 +75,7 @@ func (s *Store) BuyersAfter(ctx context.Context, sku, after string, limit int) (
 func (s *Store) EndedSKUs(ctx context.Context) ([]string, error) {
 	var skus []string
 	err := s.DB.WithContext(ctx).Model(&orders.Order{}).Distinct("sku").
-		Where("status IN ? AND restored_at IS NULL", orders.FinalStatuses).
+		Where("status IN ? AND restored_at IS NULL", orders.NoHoldStatuses).
 		Pluck("sku", &skus).Error
 	return skus, wrap(err, "read SKUs of ended orders")
 }

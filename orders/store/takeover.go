@@ -35,25 +35,25 @@ func (s *Store) TakeOver(ctx context.Context, sku string) (*orders.Sale, error) 
 	return &sale.Sale, nil
 }
 
-// A Recounted contains the data for a new gate.
-type Recounted struct {
+// GateData is the data for a new gate.
+type GateData struct {
 	Gate    inventory.View    // the new gate, with the new epoch
 	Changes inventory.Changes // changes since the snapshot
 	Direct  bool              // the sale was in direct mode before
 }
 
-// Recount reads the data for a new gate, in ONE transaction under the keeper's fence. It issues
-// the new epoch, ends direct mode, and reads the changes since the snapshot. It also marks
-// every ended order released, because the new gate opens with the units of these orders. The
-// old gate, of epoch gateEpoch, must be shut and its queue empty.
+// BeginEpoch issues a new epoch, in ONE transaction under the keeper's fence. It ends direct
+// mode, and reads the data for the new gate: the sums and the changes since the snapshot. It
+// also marks every ended order released, because the new gate opens with the units of these
+// orders. The old gate, of epoch gateEpoch, must be shut and its queue empty.
 //
 // Before the call: read the sale (old), take the snapshot, and wait until every node knows that
 // the epoch ends (see Catalog.UntilSwitch). In direct mode and before the first gate no wait is
 // needed, because no node relies on a gate.
 // Errors: ErrFenced, ErrNotAnnounced.
-func (s *Store) Recount(ctx context.Context, snap *Snapshot, old *orders.Sale, fence, gateEpoch int64) (*Recounted, error) {
+func (s *Store) BeginEpoch(ctx context.Context, snap *Snapshot, old *orders.Sale, fence, gateEpoch int64) (*GateData, error) {
 	sku := snap.sku
-	r, err := transact(ctx, s, func(tx *gorm.DB) (*Recounted, error) {
+	r, err := transact(ctx, s, func(tx *gorm.DB) (*GateData, error) {
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err != nil {
 			return nil, err
@@ -91,7 +91,7 @@ func (s *Store) Recount(ctx context.Context, snap *Snapshot, old *orders.Sale, f
 				gate.Buyers++
 			}
 		}
-		return &Recounted{Gate: gate, Changes: d.Changes, Direct: sale.Mode == orders.ModeDirect}, nil
+		return &GateData{Gate: gate, Changes: d.Changes, Direct: sale.Mode == orders.ModeDirect}, nil
 	})
-	return r, wrap(err, "recount %s", sku)
+	return r, wrap(err, "begin an epoch of %s", sku)
 }

@@ -37,7 +37,7 @@ func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]o
 				free, index = append(free, SaleBatch{Sale: sale, fence: b.Fence, Orders: b.Orders}), append(index, i)
 			}
 		}
-		inserted, err := s.insertBatches(tx, free, gated)
+		inserted, err := s.decideAndWrite(tx, free, gated)
 		for i, d := range inserted {
 			decisions[index[i]] = d
 		}

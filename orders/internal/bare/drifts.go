@@ -33,7 +33,7 @@ var Drifts = map[string]func(t testing.TB, b *Bare) bool{
 		entries := b.Rdb.XRangeN(t.Context(), "sale:{S}:queue", "-", "+", 1).Val()
 		return len(entries) > 0 && b.Rdb.XDel(t.Context(), "sale:{S}:queue", entries[0].ID).Val() == 1
 	},
-	"confirm lost": func(t testing.TB, b *Bare) bool {
+	"drop lost": func(t testing.TB, b *Bare) bool {
 		for id, o := range kit.RowsOf(t, b.Store.DB) {
 			if o.Status == orders.Paid && o.RestoredAt != nil {
 				return b.Rdb.HSet(t.Context(), "sale:{S}:holds", id, fmt.Sprintf("%d 1700000000000 %s", o.Quantity, o.Buyer)).Val() == 1

@@ -37,8 +37,8 @@ func (g faultyGate) ReleaseHolds(ctx context.Context, sku string, epoch int64, i
 	return n, err
 }
 
-func (g faultyGate) ConfirmHolds(ctx context.Context, sku string, epoch int64, ids []string) error {
-	return g.plan.Around("confirm", func() error { return g.Gate.ConfirmHolds(ctx, sku, epoch, ids) })
+func (g faultyGate) DropHolds(ctx context.Context, sku string, epoch int64, ids []string) error {
+	return g.plan.Around("drop", func() error { return g.Gate.DropHolds(ctx, sku, epoch, ids) })
 }
 
 func (g faultyGate) SetTerms(ctx context.Context, sku string, epoch int64, terms inventory.Terms) error {

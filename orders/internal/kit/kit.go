@@ -112,7 +112,7 @@ func DecisionText(d orders.Decision) string {
 		words = append(words, "rejected", string(d.Order.Reason))
 	case d.Action == orders.Insert:
 		words = append(words, "sold")
-	case d.Action == orders.PayLate:
+	case d.Action == orders.MarkPaid:
 		words = append(words, "pays", d.Order.ID)
 	case d.Order == nil:
 		words = append(words, "is nothing")
@@ -122,7 +122,7 @@ func DecisionText(d orders.Decision) string {
 	if d.Hold == orders.ReleaseHold {
 		words = append(words, "release")
 	}
-	if d.Hold == orders.ReconfirmHold {
+	if d.Hold == orders.DropHoldAgain {
 		words = append(words, "reconfirm")
 	}
 	if d.Refused != "" {
@@ -151,7 +151,7 @@ func QueuedOrder(id, buyer, key string, quantity int64) inventory.QueuedOrder {
 	return inventory.QueuedOrder{OrderID: id, Buyer: buyer, Key: key, Quantity: quantity, Fingerprint: "h", AcceptedAt: DecidedAt}
 }
 
-// QueuedPayment returns an attempt of a late payment as it is in the queue.
+// QueuedPayment returns an attempt of a Payment as it is in the queue.
 func QueuedPayment(hold, buyer, order, ref string, quantity int64) inventory.QueuedOrder {
 	q := QueuedOrder(hold, buyer, ref, quantity)
 	q.PaysOrder = order

@@ -117,7 +117,7 @@ func (m *metrics) watch(r *prometheus.Registry, s *shop.Service, st *store.Store
 		"flashsale_keeper_repairs_total":        {"Gates rebuilt because of drift.", c.Repaired.Load},
 		"flashsale_keeper_takeovers_total":      {"SKUs this node took over.", c.TakenOver.Load},
 		"flashsale_keeper_fenced_total":         {"Keepers of this node refused by a newer fence.", c.Fenced.Load},
-		"flashsale_keeper_leases_lost_total":    {"Leases lost before they were released.", c.Lost.Load},
+		"flashsale_keeper_leases_lost_total":    {"Leases lost before they were released.", c.LocksLost.Load},
 		"flashsale_keeper_stalled_total":        {"SKUs this node gave up after a lease without progress.", c.Stalled.Load},
 		"flashsale_keeper_failures_total":       {"Keeper passes that failed.", c.Failed.Load},
 		"flashsale_direct_entered_total":        {"Times this node switched a sale to direct mode.", c.DirectEntered.Load},

@@ -137,7 +137,7 @@ func (s *Server) routes() {
 	admin.GET("/sales/:sku/audit", s.handle(h.AuditSale))
 	admin.GET("/sales/:sku/orders", s.handle(h.ListSaleOrders))
 	admin.POST("/sales/:sku/rebuild", s.handle(h.RebuildSale))
-	admin.POST("/sales/:sku/close", s.handle(h.CloseSale))
+	admin.POST("/sales/:sku/close", s.handle(h.EndSale))
 	admin.GET("/orders", s.handle(h.ListBuyerOrders))
 	admin.GET("/orders/:id", s.handle(h.GetAnyOrder))
 	admin.GET("/refunds", s.handle(h.ListRefunds))

@@ -40,13 +40,13 @@ func (s *Store) EnterDirect(ctx context.Context, sku string, epoch int64, master
 // error is orders.ErrNotDirect, nothing was changed. After any other error the outcome is
 // unknown.
 func (s *Store) CommitDirect(ctx context.Context, sku string, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
-	return s.CommitPastGate(ctx, sku, batch, PastGate, orders.ErrNotDirect, func(sale *LockedSale) bool { return sale.Mode == orders.ModeDirect })
+	return s.CommitWithoutGate(ctx, sku, batch, WithoutGate, orders.ErrNotDirect, func(sale *LockedSale) bool { return sale.Mode == orders.ModeDirect })
 }
 
-// CommitPastGate is Commit for orders that no gate has accepted. It checks the sale's time
-// window, as a gate does. If allowed returns false for the locked sale, CommitPastGate changes
+// CommitWithoutGate is Commit for orders that no gate has accepted. It checks the sale's time
+// window, as a gate does. If allowed returns false for the locked sale, CommitWithoutGate changes
 // nothing and returns the error otherwise.
-func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventory.QueuedOrder, by origin, otherwise error, allowed func(*LockedSale) bool) ([]orders.Decision, error) {
+func (s *Store) CommitWithoutGate(ctx context.Context, sku string, batch []inventory.QueuedOrder, via origin, otherwise error, allowed func(*LockedSale) bool) ([]orders.Decision, error) {
 	decisions, err := s.decideDurably(ctx, func(tx *gorm.DB) ([][]orders.Decision, error) {
 		sale, err := s.LockSale(tx, sku)
 		if err == nil && !allowed(sale) {
@@ -65,7 +65,7 @@ func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventor
 		case !sale.Now.Before(sale.ClosesAt):
 			one.window = orders.Closed
 		}
-		return s.insertBatches(tx, []SaleBatch{one}, by)
+		return s.decideAndWrite(tx, []SaleBatch{one}, via)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("commit %d orders of %s without a gate: %w", len(batch), sku, err)
@@ -77,5 +77,5 @@ func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventor
 // the error is orders.ErrTakesUnits, nothing was changed. After any other error the outcome is
 // unknown.
 func (s *Store) CommitOnPayment(ctx context.Context, sku string, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
-	return s.CommitPastGate(ctx, sku, batch, onPayment, orders.ErrTakesUnits, func(sale *LockedSale) bool { return sale.TakesOnPayment() })
+	return s.CommitWithoutGate(ctx, sku, batch, onPayment, orders.ErrTakesUnits, func(sale *LockedSale) bool { return sale.TakesOnPayment() })
 }
