@@ -97,10 +97,11 @@ const (
 	ReconfirmHold                   // the hold of a paid order has reappeared at the gate and is dropped again
 )
 
-// Decide returns the decision for one queued order. It refuses an order that a gate has
-// accepted only if Redis has lost data, if an earlier order with its key has another
-// fingerprint, if its buyer has made OrdersPerBuyer orders, if orders of its epoch take units
-// on payment, or if an operator has lowered the total or the buyer's limit meanwhile.
+// Decide returns the decision for one queued order. Redis may have lost data, so Decide may
+// refuse an order that a gate has accepted. Otherwise it refuses a gate's order in four cases: an
+// earlier order with its key has another fingerprint, the buyer has made OrdersPerBuyer orders,
+// orders of its epoch take units on payment, or an operator has lowered the total or the buyer's
+// limit after the gate accepted the order.
 func (l *Ledger) Decide(q inventory.QueuedOrder) Decision {
 	if p, late := LateOf(q); late {
 		return l.decideLate(q, p)

@@ -25,8 +25,8 @@ type Sale struct {
 	OpensAt        time.Time `json:"-"`
 	ClosesAt       time.Time `json:"-"`
 	PaymentWindowS int64     `gorm:"column:payment_window_s" json:"payment_window_s"`
-	Fence          int64     `json:"-"`          // fence of the latest keeper; raised by takeovers, direct mode and archiving
-	Keeper         string    `json:"-"`          // node of the latest keeper, "" after it has left
+	Fence          int64     `json:"-"`          // raised by takeovers, direct mode and archiving; a keeper with a lower fence cannot commit
+	Keeper         string    `json:"-"`          // node of the latest keeper, "" after Store.ClearKeeper
 	Epoch          int64     `json:"-"`          // raised by each rebuild of the gate, and on entering direct mode
 	Mode           string    `json:"-"`          // ModeGate, ModeChanging, …
 	ReserveOn      string    `json:"reserve_on"` // OnOrder or OnPayment (late.go)
