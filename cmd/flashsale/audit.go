@@ -10,7 +10,7 @@ import (
 )
 
 type auditCommand struct {
-	SKU         string        `arg:"" help:"The sale."`
+	SKU         string        `arg:"" help:"SKU of the sale."`
 	Watch       time.Duration `placeholder:"EVERY" help:"Repeat at this interval until interrupted, one line per audit: --watch 1s."`
 	answerFlags `embed:""`
 }

@@ -191,7 +191,7 @@ func (p *pool) finish(s *slot, left keeper.Work, err error) (fenced bool) {
 	}
 	if err == nil {
 		if s.failures > 0 {
-			p.log.Info("keeper's passes succeed again", "sku", s.sku)
+			p.log.Info("keeper's pass succeeded: the keeper works again", "sku", s.sku)
 		}
 		s.failures = 0
 		if s.todo != 0 {
@@ -299,7 +299,7 @@ func (p *pool) release(s *slot) {
 		return // there is no lock to release, and Redis may be down
 	}
 	if err := s.lock.Release(context.Background()); err != nil { // Release has its own timeout
-		p.log.Debug("lock of the SKU not released: another node can take it after a lease", "sku", s.sku, "error", err)
+		p.log.Debug("release of the SKU's lock failed: another node can take over the SKU after a lease", "sku", s.sku, "error", err)
 	}
 }
 

@@ -66,7 +66,7 @@ func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orde
 	k.progress()
 	if r.Direct {
 		k.count.DirectLeft.Add(1)
-		k.log.Info("direct mode ended: the gate sells again", "sku", k.sku)
+		k.log.Info("direct mode ended: the sale continues when its new gate is built", "sku", k.sku)
 	}
 	if err := k.gate.Stage(ctx, d, r.Changes); err != nil {
 		return stock, false, err
@@ -74,7 +74,7 @@ func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orde
 	opened, err = k.gate.Install(ctx, d, was.Epoch, r.Gate)
 	if opened {
 		k.count.Rebuilt.Add(1)
-		k.log.Info("gate built", "sku", k.sku, "epoch", r.Gate.Epoch, "fence", k.fence, "existed", was.Exists,
+		k.log.Info("gate built from MySQL", "sku", k.sku, "epoch", r.Gate.Epoch, "fence", k.fence, "existed", was.Exists,
 			"available_before", was.Available, "available", r.Gate.Available, "holds", r.Gate.Holds)
 	}
 	return r.Gate, opened, err

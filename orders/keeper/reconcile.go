@@ -103,7 +103,7 @@ func (k *Keeper) check(ctx context.Context) error {
 		return nil
 	}
 	if k.confirmed++; k.confirmed < confirmations {
-		k.log.Debug("gate differs from the database", "sku", k.sku, "symptom", symptom, "drift", d.Drift, "times", k.confirmed)
+		k.log.Debug("gate differs from the database: it is rebuilt if further comparisons agree", "sku", k.sku, "symptom", symptom, "drift", d.Drift, "times", k.confirmed)
 		return nil
 	}
 	k.drifted = &d
