@@ -73,7 +73,7 @@ type Decision struct {
 	Action  Action
 	Hold    HoldAction
 	Claim   *Claim // the claim to record if Action is RecordClaim
-	Refused Reason // if set, the caller receives it instead of Order
+	Refused Reason // if set, the caller receives this reason instead of Order
 }
 
 // An Action is the change that a decision makes to the order's row.

@@ -151,7 +151,7 @@ func (s *Sale) HasGate() bool { return s.Mode == ModeGate || s.Mode == ModeChang
 // know the keys of orders without units and could refuse their replays.
 func (s *Sale) TakesOnPayment() bool { return s.ReserveOn == OnPayment && s.Epoch >= s.ReserveFrom }
 
-// TookOnPayment reports whether the sale took units on payment in that epoch. A change of
+// TookOnPayment reports whether the sale took units on payment in the given epoch. A change of
 // ReserveOn applies from ReserveFrom on, so earlier epochs had the other value.
 func (s *Sale) TookOnPayment(epoch int64) bool {
 	return (s.ReserveOn == OnPayment) == (epoch >= s.ReserveFrom)

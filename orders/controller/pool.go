@@ -293,7 +293,7 @@ func (p *pool) remove(s *slot, backoff time.Duration) (running, ok bool) {
 }
 
 // release releases the lock of a removed slot, which cancels a pass that still runs. The fence
-// rejects database writes that such a pass sends afterwards.
+// rejects database writes that the cancelled pass still sends.
 func (p *pool) release(s *slot) {
 	if errors.Is(context.Cause(s.lock.Context()), lease.ErrLost) {
 		return // there is no lock to release, and Redis may be down

@@ -32,8 +32,8 @@ type waiter struct {
 	missed  chan struct{} // signals that a message may have been missed; capacity 1
 }
 
-// heartbeat is the silence after which listenOnce sends a PING. After a second such
-// silence it closes the connection.
+// heartbeat is the duration of silence after which listenOnce sends a PING. If the connection
+// stays silent for heartbeat again, listenOnce closes it.
 const heartbeat = 5 * time.Second
 
 func newWaits(rdb redis.UniversalClient, id string) *waits {

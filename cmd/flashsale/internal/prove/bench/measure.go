@@ -22,7 +22,7 @@ type Row struct {
 	Counterpart float64 `json:"counterpart,omitempty"` // 0 if the target is absolute
 	Ratio       float64 `json:"ratio,omitempty"`       // median of the ratios of the rounds
 	Target      Target  `json:"target"`                // zero if there is no target
-	Met         *bool   `json:"met"`                   // null if it was not measured or has no target
+	Met         *bool   `json:"met"`                   // null if the row was not measured or has no target
 
 	// CPU time per request, for this project and for the counterpart.
 	CPU            *CPU `json:"cpu_us,omitempty"`
