@@ -20,7 +20,7 @@ func openCluster(t *testing.T, c *servers.RedisCluster) (KeeperGate, *redis.Clus
 		addrs = append(addrs, n.Addr())
 	}
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: 1, DialerRetries: 1,
-		PoolSize: 1000, // go-redis keeps dialling in the background after that many failures
+		PoolSize: 1000, // after PoolSize failed dials, go-redis keeps dialling in the background
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
 	g := newGate(rdb, patient)

@@ -190,8 +190,8 @@ func TestMemoryNeverRefusesBuyersWithOrders(t *testing.T) {
 	})
 }
 
-// If the end of a cooldown is too far ahead, Redis's clock was set back in the meantime.
-// The cooldown is over.
+// If a cooldown ends further ahead than its full length, Redis's clock was set back after it
+// began. The gate then treats the cooldown as over.
 func TestCooldownIsBounded(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := newGate(rdb, patient), newSKU()

@@ -80,7 +80,7 @@ type fill struct{ perThousand atomic.Int64 } // orders in 1,000 entries; 0 befor
 // fullEntry is the guess before the first read: ENTRY in reserve.lua.
 const fullEntry = 125
 
-// entriesFor returns the number of entries that are likely to contain that many orders.
+// entriesFor returns the number of entries that are likely to contain the given number of orders.
 func (f *fill) entriesFor(orders int64) int64 {
 	per := f.perThousand.Load()
 	if per == 0 {

@@ -9,8 +9,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A gate has accepted fewer orders than one node has seen. After the next call of that
-// node, the gate neither accepts nor refuses an order of any node until it is rebuilt.
+// A gate has accepted fewer orders than one node has seen. After the next call of this node, the
+// gate neither accepts nor refuses an order of any node until the gate is rebuilt.
 func TestGateThatLostWritesIsStale(t *testing.T) {
 	unmarked := twin{0, "", &reserveScript, lua("replid", "cooldown", "reserve"), "call('HSET', KEYS[1], 'built_on', built_on)", ""}
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
@@ -46,8 +46,8 @@ func greedy(sku string) Request {
 	return Request{OrderID: "many", SKU: sku, Buyer: "carl", Quantity: 2, Node: "n"}
 }
 
-// goneBack opens a gate and makes it lose an order that one node has seen. Then that node
-// calls ask. goneBack returns a node that has not seen the order.
+// goneBack opens a gate and makes it lose an order that one node has seen. Then the node that has
+// seen the order calls ask. goneBack returns a node that has not seen the order.
 func goneBack(t *testing.T, rdb *redis.Client, ask func(g KeeperGate, sku string) error) (other KeeperGate, sku string) {
 	t.Helper()
 	knows, other, sku := newGate(rdb, patient), newGate(rdb, patient), newSKU()

@@ -26,8 +26,8 @@ const (
 // maxBuyers leaves addresses in 10.0.0.0/8 for the fresh buyers after the attack.
 const maxBuyers = 10_000_000
 
-// Config describes one attack. Start from Defaults, because a share of 0 means that no
-// buyer does such a thing. Run returns an error if Validate does.
+// Config describes one attack. Start from Defaults, because a share of 0 means that no buyer
+// cancels, pays or repeats an order. Run returns an error if Validate does.
 type Config struct {
 	Target string // base URL of the server, http or https
 
@@ -64,10 +64,10 @@ type Config struct {
 
 	// Shares from 0 to 1. If a share is 0, nothing of its kind is sent, not even after
 	// the attack, and the report lists it as not put to the test.
-	Replays      float64 // share of requests that repeat a key; half of them right after the first request, half after its 201
+	Replays      float64 // share of requests that repeat a key, half of them right after the first request, half after its 201
 	SecondOrders float64 // share of requests by buyers who already hold units and try to exceed the limit
 	CancelShare  float64 // share of accepted orders that are cancelled soon after their 201
-	Payments     float64 // share of accepted orders that are paid; the rest stays pending
+	Payments     float64 // share of accepted orders that are paid; orders neither paid nor cancelled stay pending
 
 	Seed     int64         // fixes kinds, quantities and fates, but not the timing of requests
 	Repair   time.Duration // drift that lasts longer than this is a violation; 0 means 10 s

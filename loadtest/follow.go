@@ -113,7 +113,7 @@ func (f *followers) act(ctx context.Context, t task) {
 		click(true)
 	case t.fate == cancel && paying:
 		click(true)
-		click(false) // only one of the two calls may take effect
+		click(false) // only one of the two clicks may take effect
 	case t.fate == cancel:
 		click(true)
 	case t.fate == pay && even && paying:

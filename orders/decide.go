@@ -73,7 +73,7 @@ type Decision struct {
 	Action  Action
 	Hold    HoldAction
 	Claim   *Claim // the claim to record if Action is RecordClaim
-	Refused Reason // if set, the caller receives it instead of Order
+	Refused Reason // if set, the caller receives this reason instead of Order
 }
 
 // Writes reports whether the decision changes a row.
@@ -100,10 +100,11 @@ const (
 	DropHoldAgain                   // the hold of a paid order has reappeared at the gate and is dropped again
 )
 
-// Decide returns the decision for one queued order. It refuses an order that a gate has
-// accepted only if Redis has lost data, if an earlier order with its key has another
-// fingerprint, if its buyer has made OrdersPerBuyer orders, if orders of its epoch take units
-// on payment, or if an operator has lowered the total or the buyer's limit meanwhile.
+// Decide returns the decision for one queued order. Redis may have lost data, so Decide may
+// refuse an order that a gate has accepted. Otherwise it refuses a gate's order in four cases: an
+// earlier order with its key has another fingerprint, the buyer has made OrdersPerBuyer orders,
+// orders of its epoch take units on payment, or an operator has lowered the total or the buyer's
+// limit after the gate accepted the order.
 func (l *Ledger) Decide(q inventory.QueuedOrder) Decision {
 	if p, ok := PaymentOf(q); ok {
 		return l.decidePayment(q, p)

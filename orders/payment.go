@@ -101,9 +101,11 @@ func (l *Ledger) awaitPayment(o *Order) {
 // be due back. The service moves no money. There is one claim for each order and
 // payment reference, because the payer chooses the reference and may use it for two orders.
 //
-// A payment either pays an order or has a claim, never both, because the lock of the sale's
-// row covers the decision. A claim is final: its reference stays refused, even if units are
-// released later. An order with MaxClaims claims refuses every further reference.
+// A payment either pays an order or has a claim, never both. The lock of the sale's row covers
+// the decision. Row locks of a Galera cluster are local to one master, so both transactions also
+// write the order's row, and the cluster rolls back one of them. A claim is final: its reference
+// stays refused, even if units are released later. An order with MaxClaims claims refuses every
+// further reference.
 type Claim struct {
 	PaymentRef string    `gorm:"primaryKey" json:"payment_ref"`
 	OrderID    string    `gorm:"primaryKey" json:"order_id"`

@@ -25,8 +25,8 @@ type Sale struct {
 	OpensAt        time.Time `json:"-"`
 	ClosesAt       time.Time `json:"-"`
 	PaymentWindowS int64     `gorm:"column:payment_window_s" json:"payment_window_s"`
-	Fence          int64     `json:"-"`          // fence of the latest keeper; raised by takeovers, direct mode and archiving
-	Keeper         string    `json:"-"`          // node of the latest keeper, "" after it has left
+	Fence          int64     `json:"-"`          // raised by takeovers, direct mode and archiving; a keeper with a lower fence cannot commit
+	Keeper         string    `json:"-"`          // node of the latest keeper, "" after Store.ClearKeeper
 	Epoch          int64     `json:"-"`          // raised by each rebuild of the gate, and on entering direct mode
 	Mode           string    `json:"-"`          // ModeGate, ModeChanging, …
 	ReserveOn      string    `json:"reserve_on"` // OnOrder or OnPayment (payment.go)
@@ -151,7 +151,7 @@ func (s *Sale) HasGate() bool { return s.Mode == ModeGate || s.Mode == ModeChang
 // know the keys of orders without units and could refuse their replays.
 func (s *Sale) TakesOnPayment() bool { return s.ReserveOn == OnPayment && s.Epoch >= s.ReserveFrom }
 
-// TookOnPayment reports whether the sale took units on payment in that epoch. A change of
+// TookOnPayment reports whether the sale took units on payment in the given epoch. A change of
 // ReserveOn applies from ReserveFrom on, so earlier epochs had the other value.
 func (s *Sale) TookOnPayment(epoch int64) bool {
 	return (s.ReserveOn == OnPayment) == (epoch >= s.ReserveFrom)

@@ -65,7 +65,7 @@ phases:
   - {rate: 100, for: 1s}
 `), 0o644))
 	var out bytes.Buffer
-	var errs cue // safe for concurrent use: the server logs to it as well
+	var errs cue // safe for concurrent use: the server logs to errs as well
 	err := run(t.Context(), []string{"demo", "--scenario", scenario, "--json"}, &out, &errs)
 	var exit exitCode
 	if err != nil && !errors.As(err, &exit) {

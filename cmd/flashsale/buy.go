@@ -10,9 +10,9 @@ import (
 )
 
 type buyCommand struct {
-	SKU         string `arg:"" help:"The sale; flashsale sale show lists all sales."`
+	SKU         string `arg:"" help:"SKU of the sale; flashsale sale show lists all sales."`
 	Quantity    int64  `default:"1" placeholder:"UNITS" help:"Number of units. The order gets all of them or none. Default ${default}."`
-	Buyer       string `default:"buyer" placeholder:"NAME" help:"The buyer. Default ${default}."`
+	Buyer       string `default:"buyer" placeholder:"NAME" help:"Name of the buyer. Default ${default}."`
 	Key         string `placeholder:"TEXT" help:"Idempotency key. The same key returns the same order. Default: a new one."`
 	answerFlags `embed:""`
 }

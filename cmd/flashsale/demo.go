@@ -15,7 +15,7 @@ import (
 )
 
 type demoCommand struct {
-	Strategy string `default:"${strategy}" completion-predictor:"strategy" help:"How to sell: lua is this project. compare --list lists the others, such as lock-per-order (correct, but slow) and get-decr, decr-leak and no-limit (broken). The limits apply to lua only. Default ${default}."`
+	Strategy string `default:"${strategy}" completion-predictor:"strategy" help:"Strategy of the server. lua is the one of this project; compare --list lists the others, such as lock-per-order (correct, but slow) and get-decr, decr-leak and no-limit (broken). The flags under Limits have an effect with lua only. Default ${default}."`
 	Real     bool   `help:"Start a private redis-server and mariadbd or mysqld, which must be installed, and stop them afterwards."`
 
 	attackFlags `embed:""`

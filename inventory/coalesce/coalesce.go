@@ -47,11 +47,11 @@ type Config[Q, A any] struct {
 	// time the caller is in no call, and receives ErrLate when the next call begins. 0
 	// means no bound.
 	MaxWait time.Duration
-	// CallerRuns lets a caller make the call itself if a call may begin. Such a leader takes
-	// along the callers that are ready at the same moment. This saves waking a goroutine,
-	// which costs more than a fast server's answer. A leader waits for the answer even if
-	// its context ends. A caller whose deadline is nearer than Timeout leaves the call to
-	// a goroutine. CallerRuns has no effect if MaxCalls or Patience is set.
+	// CallerRuns lets a caller make the call itself if a call may begin. The caller that makes
+	// the call, the leader, takes along the callers that are ready at the same moment. This saves
+	// waking a goroutine, which costs more than a fast server's answer. A leader waits for the
+	// answer even if its context ends. A caller whose deadline is nearer than Timeout leaves the
+	// call to a goroutine. CallerRuns has no effect if MaxCalls or Patience is set.
 	CallerRuns bool
 	// Tasks, if not nil, counts the Group's goroutines together with other goroutines of
 	// the owner.

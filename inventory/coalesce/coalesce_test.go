@@ -26,7 +26,7 @@ func TestCallersRace(t *testing.T) {
 	t.Run("calls by callers", func(t *testing.T) { race(t, 0, true) })
 }
 
-// race allows that many concurrent calls with any key, 0 for no bound.
+// race allows the given number of concurrent calls with any key; 0 means no bound.
 func race(t *testing.T, calls int, self bool) {
 	const callers, keys, maxBatch, inFlight, bound = 8000, 5, 50, 2, 500
 	var clock, underWay, refused, gaveUp, answered atomic.Int64

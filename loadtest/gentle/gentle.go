@@ -31,7 +31,7 @@ const MaxRate = 1000
 
 const (
 	pays     = 0.7              // share of orders that are paid
-	cancels  = 0.15             // share of orders that are cancelled; the rest expires
+	cancels  = 0.15             // share of orders that are cancelled; orders neither paid nor cancelled expire
 	comeBack = 0.2              // share of visits after which the buyer orders again
 	thinks   = 20 * time.Second // maximum time before a buyer pays, cancels or orders again
 )
@@ -109,7 +109,7 @@ func Run(ctx context.Context, cfg Config) (*Turnout, error) {
 }
 
 // find returns the sale of c.SKU or, if c.SKU is empty, the newest open sale that is not judged.
-// Without such a sale it returns the zero Offer.
+// If no sale matches, find returns the zero Offer.
 func (c *crowd) find(ctx context.Context) (client.Offer, error) {
 	var all struct{ Sales []client.Offer } // newest first
 	_, err := c.shop.Call(ctx, http.MethodGet, "/v1/sales", nil, &all)

@@ -22,7 +22,7 @@ type Index struct {
 	keys      map[string]bool
 	visitors  struct { // rows of buyers outside the load test
 		orders int
-		units  int // units that these rows hold
+		units  int // units that the buyer's rows hold
 		wanted int // units that these rows hold or may have held
 	}
 }

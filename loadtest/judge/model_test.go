@@ -173,7 +173,7 @@ func day() *history {
 	return h
 }
 
-// payday returns such a sale that takes units on payment.
+// payday is like day, for a sale in which payments take the units.
 func payday() *history {
 	h := newHistory(6, 2)
 	h.ReserveOn = OnPayment

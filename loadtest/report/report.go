@@ -60,7 +60,7 @@ type Report struct {
 	DurablePerS  float64               // stored orders per second in the same time; OnPayment: paid orders, from the first payment
 	Latency      vegeta.LatencyMetrics // latency of the attempts
 	Payments     map[string]int        // answers to payments of the attack's orders, by status and code; nil unless OnPayment
-	Paying       Quantiles             // latency of those payments
+	Paying       Quantiles             // latency of the payments
 	ReleaseTime  Quantiles             // quantiles of ReleaseTimes
 	SendDelay    Quantiles             // quantiles of SendDelays
 

@@ -106,9 +106,9 @@ func (m *MySQL) DropDatabase(ctx context.Context, name string) error {
 	return nil
 }
 
-// askMySQL returns the version of the server at p's port, such as "MariaDB 10.11.19",
-// "MySQL 8.0.44" or "TiDB 8.5.4". It fails if that server is not p, which it recognises
-// by its socket.
+// askMySQL returns the version of the server at p's port, such as "MariaDB 10.11.19", "MySQL
+// 8.0.44" or "TiDB 8.5.4". It fails if the server at the port is not p. The path of the socket
+// identifies p.
 func askMySQL(ctx context.Context, p *Process, _ int) (version string, err error) {
 	db, err := openSQL(p.Addr())
 	if err != nil {

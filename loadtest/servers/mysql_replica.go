@@ -37,8 +37,8 @@ func (m *MySQL) RequireReplica(ctx context.Context) error {
 		"SET GLOBAL rpl_semi_sync_master_enabled = ON")
 }
 
-// Promote turns a replica into a primary. It stops receiving from the old primary,
-// applies the rest of its relay log, and stops following.
+// Promote turns a replica into a primary. The replica stops receiving from the old primary,
+// applies the remaining changes of its relay log, and stops following.
 func (m *MySQL) Promote(ctx context.Context) error {
 	if err := m.exec(ctx, "leave the primary", "STOP SLAVE IO_THREAD"); err != nil {
 		return err

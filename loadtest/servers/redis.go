@@ -96,7 +96,7 @@ func askRedis(ctx context.Context, p *Process, pid int) (version string, err err
 		return "", fmt.Errorf("the server at %s is another process: its pid is %s", p.Addr(), actual)
 	}
 	if version := info["Server"]["valkey_version"]; version != "" {
-		return "Valkey " + version, nil // its redis_version is the Redis version that it is compatible with
+		return "Valkey " + version, nil // redis_version of Valkey is the version of Redis with which Valkey is compatible
 	}
 	return "Redis " + info["Server"]["redis_version"], nil
 }

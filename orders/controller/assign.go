@@ -265,7 +265,7 @@ func (a *assigner) releaseStalled(context.Context) error {
 			ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Keeper.Lease/5)
 			defer cancel()
 			if err := a.cfg.Store.ClearKeeper(ctx, s.sku, s.Fence()); err != nil {
-				a.cfg.Log.Debug("this node's name was not removed from the sale: other nodes wait longer before they take it", "sku", s.sku, "error", err)
+				a.cfg.Log.Debug("removal of this node's name from the sale failed: other nodes may take over the SKU later", "sku", s.sku, "error", err)
 			}
 			a.pool.release(s)
 		})
@@ -280,7 +280,7 @@ func (a *assigner) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := a.cfg.Store.RemoveNode(ctx, a.cfg.Store.Node); err != nil {
-		a.cfg.Log.Debug("this node's heartbeat was not removed: other nodes take over its SKUs a lease later", "error", err)
+		a.cfg.Log.Debug("removal of this node's heartbeat failed: other nodes may take over its SKUs up to a lease later", "error", err)
 	}
 	a.handOver(slices.Collect(maps.Values(a.pool.all())), a.cfg.Keeper.Lease/10)
 }

@@ -23,7 +23,7 @@ type Config struct {
 	// Deliver receives the notices for orders whose callers wait on this node. It must not
 	// block.
 	Deliver  func(...Notice)
-	OnCommit func(*keeper.Commit) // receives each commit, for metrics and traces; it must not block
+	OnCommit func(*keeper.Commit) // receives each commit, for metrics and traces; OnCommit must not block
 	Keeper   KeeperConfig
 	Direct   DirectConfig
 }

@@ -191,7 +191,7 @@ func (p *pool) finish(s *slot, left keeper.Work, err error) (fenced bool) {
 	}
 	if err == nil {
 		if s.failures > 0 {
-			p.log.Info("keeper's passes succeed again", "sku", s.sku)
+			p.log.Info("keeper's pass succeeded: the keeper works again", "sku", s.sku)
 		}
 		s.failures = 0
 		if s.todo != 0 {
@@ -293,13 +293,13 @@ func (p *pool) remove(s *slot, backoff time.Duration) (running, ok bool) {
 }
 
 // release releases the lock of a removed slot, which cancels a pass that still runs. The fence
-// rejects database writes that such a pass sends afterwards.
+// rejects database writes that the cancelled pass still sends.
 func (p *pool) release(s *slot) {
 	if errors.Is(context.Cause(s.lock.Context()), lease.ErrLost) {
 		return // there is no lock to release, and Redis may be down
 	}
 	if err := s.lock.Release(context.Background()); err != nil { // Release has its own timeout
-		p.log.Debug("lock of the SKU not released: another node can take it after a lease", "sku", s.sku, "error", err)
+		p.log.Debug("release of the SKU's lock failed: another node can take over the SKU after a lease", "sku", s.sku, "error", err)
 	}
 }
 

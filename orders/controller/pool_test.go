@@ -71,8 +71,8 @@ func (g failingGate) ReadQueue(context.Context, string, string, int64) ([]invent
 }
 
 // A pass that does more than drain a queue takes a place. The number of places is bounded,
-// because such passes could take all connections to the database. A pass that only drains
-// takes none.
+// because passes with more work could take all connections to the database. A pass that only
+// drains a queue takes no place.
 func TestDrainingPassTakesNoPlace(t *testing.T) {
 	p := testPool()
 	taken := map[keeper.Work]int{}

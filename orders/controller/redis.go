@@ -32,7 +32,7 @@ type redisHealth struct {
 type master struct {
 	down     bool
 	contrary int       // number of consecutive probes that contradict down
-	wrote    time.Time // time at which it last accepted a keeper's writes
+	wrote    time.Time // time at which the master last accepted a keeper's writes
 }
 
 // maxProbeTimeout is the maximum timeout of a probe.

@@ -84,7 +84,7 @@ func (c *Controller) ReplaceStaleGate(ctx context.Context, sku string, epoch int
 	defer cancel()
 	if err := c.cfg.Store.Announce(ctx, sku, epoch); err != nil {
 		c.staleEpochs.Delete(sku)
-		c.cfg.Log.Debug("announcing the rebuild of a stale gate failed: the next request retries", "sku", sku, "error", err)
+		c.cfg.Log.Debug("announcement of a stale gate's rebuild failed: the next request to the gate retries", "sku", sku, "error", err)
 		return
 	}
 	time.AfterFunc(store.CatalogLease, func() { c.staleEpochs.CompareAndDelete(sku, epoch) })

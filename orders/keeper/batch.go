@@ -30,8 +30,8 @@ func (k *Keeper) commit(ctx context.Context, queued []inventory.QueuedOrder) ([]
 	return decisions, err
 }
 
-// commitEach commits orders one by one, so that an order that the database rejects does not
-// stop the SKU. It releases the units of such an order and refuses it with Unavailable.
+// commitEach commits orders one by one, so that an order that the database rejects does not stop
+// the SKU. It releases the units of a rejected order and refuses the order with Unavailable.
 func (k *Keeper) commitEach(ctx context.Context, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
 	var decisions []orders.Decision
 	for _, q := range batch {
@@ -71,7 +71,7 @@ func (k *Keeper) ack(ctx context.Context, batch []inventory.QueuedOrder, decisio
 }
 
 // refuseOld refuses batch and all later orders of the queue, because a gate of another epoch
-// accepted them. They are never committed. The rebuild drops them from the queue.
+// accepted them. These orders are never committed. The rebuild drops them from the queue.
 func (k *Keeper) refuseOld(ctx context.Context, batch []inventory.QueuedOrder) (err error) {
 	k.todo |= RebuildGate
 	for len(batch) > 0 && err == nil {
@@ -91,7 +91,7 @@ type Commit struct {
 	SKU    string
 	Fence  int64
 	Orders []inventory.QueuedOrder // must not be changed
-	Began  time.Time               // on this process's clock
+	Began  time.Time               // time on this process's clock
 	Took   time.Duration
 	Err    error // if set, the batch may be partly durable, or may become durable later unless Err is ErrFenced
 

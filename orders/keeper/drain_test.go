@@ -15,8 +15,8 @@ import (
 	"flashsale/orders/keeper"
 )
 
-// A lateOrderGate lets an order arrive after the queue was read to its end and before it is
-// emptied. The gate does not wake the keeper for such an order.
+// A lateOrderGate lets an order arrive after the keeper has read the queue to its end and before
+// the keeper empties the queue. The gate does not wake the keeper for an order that arrives then.
 type lateOrderGate struct {
 	keeper.Gate
 	arrive      func()        // nil if no order arrives

@@ -37,7 +37,7 @@ func TestDriftIsRepairedAtAnyMoment(t *testing.T) {
 			drifted := false
 			for range rapid.IntRange(5, 25).Draw(r, "steps") {
 				switch rapid.SampledFrom([]string{"order", "order", "order", "cancel", "pay", "keep", "compare", "drift"}).Draw(r, "do") {
-				case "order": // the gate may refuse it
+				case "order": // the gate may refuse the order
 					buyer := rapid.SampledFrom([]string{"ann", "bob", "eve", "joe"}).Draw(r, "buyer")
 					_, _ = sh.Place(t.Context(), shop.Placement{
 						Buyer: buyer, SKU: "S", Quantity: rapid.Int64Range(1, 2).Draw(r, "quantity"), Async: true,

@@ -136,9 +136,9 @@ const fewOrders = 16
 // removes the previous batch from the queue, which makes a pass a third shorter. If a removal
 // fails, the next pass reads the entries again and finds their orders in the database.
 //
-// The gate wakes the keeper only when an order enters an empty queue. An order added before the
-// last removal sends no message, and the last read may have missed it. So the queue counts as
-// empty only if that removal left no entry.
+// The gate wakes the keeper only when an order enters an empty queue. An order that is added
+// before the last removal therefore sends no message, and the last read may have missed the
+// order. So drain reports an empty queue only if the last removal left no entry.
 func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 	acking := make(chan acked, 1)
 	acking <- acked{}
@@ -152,6 +152,7 @@ func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 		if len(batch) > 0 {
 			decisions, err := k.commit(ctx, batch)
 			if errors.Is(err, inventory.ErrEpoch) {
+				// No order of this queue can be committed, so no further pass has to drain it.
 				return true, k.refuseOld(ctx, batch)
 			}
 			if err != nil {

@@ -66,7 +66,7 @@ func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orde
 	k.progress()
 	if data.Direct {
 		k.counters.DirectLeft.Add(1)
-		k.log.Info("direct mode ended: the gate sells again", "sku", k.sku)
+		k.log.Info("direct mode ended: the sale continues when its new gate is built", "sku", k.sku)
 	}
 	if err := k.gate.Stage(ctx, d, data.Changes); err != nil {
 		return newGate, false, err
@@ -74,7 +74,7 @@ func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orde
 	opened, err = k.gate.Install(ctx, d, oldGate.Epoch, data.Gate)
 	if opened {
 		k.counters.Rebuilt.Add(1)
-		k.log.Info("gate built", "sku", k.sku, "epoch", data.Gate.Epoch, "fence", k.fence, "existed", oldGate.Exists,
+		k.log.Info("gate built from MySQL", "sku", k.sku, "epoch", data.Gate.Epoch, "fence", k.fence, "existed", oldGate.Exists,
 			"available_before", oldGate.Available, "available", data.Gate.Available, "holds", data.Gate.Holds)
 	}
 	return data.Gate, opened, err

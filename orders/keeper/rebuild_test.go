@@ -33,7 +33,7 @@ func TestRebuildHasWhatChanged(t *testing.T) {
 					t.Errorf("change %s %s of the rebuild: got violations %v, want none", change, moment, wrong)
 				}
 				if reserves := change[:4] == "plac" || change == "paid late"; reserves && moment == closed {
-					continue // the shut gate refuses it
+					continue // the shut gate refuses the order
 				}
 				if wrong := rebuiltAfter(t, b, true, events); len(wrong) == 0 {
 					t.Errorf("change %s %s of a rebuild that drops changes: got no violation, want one", change, moment)

@@ -35,7 +35,7 @@ type reconciler struct {
 
 	drifted   *drift // the drift that the next rebuild repairs, or nil
 	symptom   string // symptom of the last comparison, or ""
-	sightings int    // number of consecutive comparisons with this symptom
+	sightings int    // number of consecutive comparisons with the symptom
 
 	balance atomic.Pointer[Balance] // result of the last comparison, for readers in other goroutines
 }
@@ -103,7 +103,7 @@ func (k *Keeper) check(ctx context.Context) error {
 		return nil
 	}
 	if k.sightings++; k.sightings < sightingsToRebuild {
-		k.log.Debug("gate differs from the database", "sku", k.sku, "symptom", symptom, "drift", d.Drift, "times", k.sightings)
+		k.log.Debug("gate differs from the database: it is rebuilt if further comparisons agree", "sku", k.sku, "symptom", symptom, "drift", d.Drift, "times", k.sightings)
 		return nil
 	}
 	k.drifted = &d
@@ -184,7 +184,7 @@ func (k *Keeper) measure(ctx context.Context, ids, names []string) (d drift, err
 		k.todo |= InspectGate // the gate has to be rebuilt
 		return d, nil
 	}
-	// Both reads together are exact (see reconciler).
+	// The two reads together are exact (see reconciler).
 	d.Balance = Balance{
 		Total: d.gate.Terms.Total, Available: d.gate.Available, Queued: d.gate.QueuedUnits(),
 		Sold: sums.Sold, Restoring: sums.Unreleased, ComparedAt: time.Now(),

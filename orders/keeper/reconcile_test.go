@@ -172,8 +172,8 @@ func TestDriftIsRepaired(t *testing.T) {
 }
 
 // If the gate has released an order that is not yet marked released, its units count twice.
-// Therefore the keeper compares nothing until all such orders are marked released, even if that
-// takes several batches.
+// Therefore the keeper compares nothing until all orders that the gate has released are marked
+// released, even if the marking takes several batches.
 func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"ack", "mark"} { // the failed step after which the order is not marked released
@@ -233,7 +233,7 @@ func TestFencedKeeperSeesNoDrift(t *testing.T) {
 		b := bare.Open(t, s, kit.Sale("S", 30, 3))
 		var next *bare.Keeper
 		k := bare.KeeperOf(t, b.Store, tallyGate{Gate: b.Gate, before: func() { b.Reserve(t, "ann", "", 1) }, after: func() {
-			next = b.Keeper(t, "S") // it commits the queued order
+			next = b.Keeper(t, "S") // the next keeper commits the queued order
 			next.Finish(t)
 		}}, "S")
 		k.Work |= keeper.CompareSums

@@ -19,7 +19,8 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A gate blocks single scripts until it is opened, and counts the pipelines.
+// A gate is a hook of the Redis client. It blocks scripts that are sent alone until open is
+// closed, and counts the pipelines that contain scripts.
 type gate struct {
 	open chan struct{}
 
@@ -54,10 +55,11 @@ func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 // isScript reports whether cmd runs a script. A new connection sends other commands first.
 func isScript(cmd redis.Cmder) bool { return strings.HasPrefix(cmd.Name(), "eval") }
 
-// crowd runs n concurrent calls of ask. The first calls, up to the sender's limit of calls in
-// flight, are blocked at a gate; the rest wait together for a pipeline. Then crowd calls
-// ready, which may be nil, and opens the gate. On a slow machine, calls may end with their
-// timeout before all have begun. Then crowd does not wait for the rest.
+// crowd runs n concurrent calls of ask. A hook blocks the first calls, up to the sender's limit
+// of calls in flight. All later calls wait for one pipeline. Once all calls have begun, crowd
+// calls ready, which may be nil, and unblocks the first calls. On a slow machine, calls may
+// return with a timeout before all have begun. In this case crowd does not wait for the missing
+// calls.
 func crowd(t *testing.T, c *Client, s *pipeline.Sender, n int, ask func(i int) error, ready func()) (errs []error, pipelines int) {
 	t.Helper()
 	g := &gate{open: make(chan struct{})}

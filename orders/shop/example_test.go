@@ -18,7 +18,7 @@ import (
 )
 
 // A program runs a node without HTTP. The node has a gate, keepers, expiry and repairs. Any
-// number of such programs may share the stores.
+// number of these nodes may share the stores.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

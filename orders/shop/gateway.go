@@ -21,17 +21,18 @@ func (s *Service) admit(ctx context.Context, p Placement) (*orders.Sale, error) 
 	return s.catalog.Sale(ctx, p.SKU)
 }
 
-// remembersSoldOut reports whether this node remembers that the sale has sold out. epoch is
-// that of the gate that was sold out. It returns false in direct mode, and for a request with
-// a key if orders take no units: the gate does not know those orders.
+// remembersSoldOut reports whether this node remembers that the sale has sold out. epoch is the
+// epoch of the gate that was sold out. soldOut is false in direct mode. It is also false for a
+// request with a key if orders take no units, because the gate does not know orders without
+// units.
 func (s *Service) remembersSoldOut(p Placement) (epoch int64, soldOut bool) {
 	sale := s.catalog.Cached(p.SKU)
 	if sale == nil || p.Key != "" && sale.TakesOnPayment() || sale.Mode == orders.ModeDirect {
 		return 0, false
 	}
 	epoch, soldOut = s.gate.KnownSoldOut(p.SKU, p.Buyer)
-	// A fresh copy that does not vouch for that gate overrules the memory: another gate may
-	// have units. With an old copy the memory stands, and finalOrUnavailable returns
+	// A fresh copy of the sales that does not vouch for the gate overrules the memory, because a
+	// newer gate may have units. If the copy is old, the memory counts, but finalOrUnavailable returns
 	// ErrUnavailable for a request with a key.
 	return epoch, soldOut && (s.catalog.Vouches(p.SKU, epoch) || !s.catalog.IsFresh())
 }

@@ -24,7 +24,7 @@ type shop struct {
 	*Service
 	rdb  redis.UniversalClient
 	gate inventory.KeeperGate
-	stop func() // ends Run and waits until it has returned
+	stop func() // ends Run and waits until Run has returned
 }
 
 // open starts a node on the stores. change may be nil.

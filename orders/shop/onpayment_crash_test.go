@@ -28,9 +28,10 @@ func orderOnPayment(t testing.TB, b *bare.Bare, buyer, key string, quantity int6
 }
 
 // unpaid returns a sale of 4 units in which payments that take units are queued. ann's first
-// payment fits, and her second is for the same order. bob's order was cancelled since, and cid's
-// has expired. ann's third payment exceeds her limit, and eve's exceeds the total. A gate accepts
-// such payments if Redis has lost data.
+// payment fits, and her second payment is for the same order. After their payments were queued,
+// bob cancelled his order, and cid's order expired. ann's third payment exceeds her limit, and
+// eve's payment exceeds the total. A gate accepts payments like ann's third and eve's if Redis
+// has lost data.
 func unpaid(t *testing.T, s *servers.Stores) (b *bare.Bare, refs map[string]bool, orders map[string]string) {
 	t.Helper()
 	b = bare.Open(t, s, onPayment("S", 4, 2))

@@ -159,7 +159,7 @@ func TestReserveOnChanges(t *testing.T) {
 		p.cfg.Wait = 50 * time.Millisecond
 		p.put(t, onPayment("S", 5, 5))
 		awaiting := p.order(t, "ann", "k", 2)
-		if _, err := p.store.PutSale(ctx, kit.Sale("S", 5, 5)); err != nil { // this node has not read it yet
+		if _, err := p.store.PutSale(ctx, kit.Sale("S", 5, 5)); err != nil { // this node has not read the changed sale yet
 			t.Fatalf("put the sale: got error %v, want none", err)
 		}
 		var held Placed

@@ -136,7 +136,7 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 }
 
 // A sale changes to units on payment. The gate does not know orders without units. Therefore the
-// first such order must wait until no node relies on the gate.
+// first order without units must wait until no node relies on the gate.
 func TestNoOrderWithoutUnitsBeforeTheSwitch(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {

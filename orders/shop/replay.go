@@ -36,11 +36,11 @@ const (
 // that rest on a durable row: ErrMismatch (see replay) and the reason of a rejected order (see
 // outcomeOf). The limiter's errors are not final.
 //
-// A refusal is final if the database has decided, or if the gate has decided and this
-// node's copy of the sale vouches for that gate. Otherwise finalOrUnavailable calls lookup,
-// which looks for the key in the database and returns the sale once both reads are durable. If
-// the key is unknown there, the refusal is final only if the sale still has the gate that
-// refused. A newer gate, or direct mode, may have accepted the key.
+// A refusal is final if the database has decided, or if the gate has decided and this node's copy
+// of the sale vouches for that gate. Otherwise finalOrUnavailable calls lookup. It looks for the
+// key in the database, and returns the sale once both reads are durable. If the key is unknown
+// there, the refusal is final only if the sale still has the gate that refused. A newer gate, or
+// direct mode, may have accepted the key.
 //
 // If the copy does not vouch for a refusal from memory, finalOrUnavailable returns ErrUnavailable
 // without asking MySQL. Otherwise a sold-out sale would send every refusal to MySQL.
@@ -88,10 +88,10 @@ func (s *Service) answerRefusal(ctx context.Context, p Placement, r refusal) (Pl
 	return Placed{}, err
 }
 
-// durableOrPending returns the durable order that has the placement's key. If there is none yet, it
-// waits for the order that the gate knows by that key. It asks the database for the key, not
-// for the order's id: if the gate had forgotten the key, the queued id is that of a second
-// order, which never becomes a row.
+// durableOrPending returns the durable order that has the placement's key. If no such row exists yet,
+// firstOr waits for the order that the gate has for the key. firstOr looks up the key in the
+// database, not the order's id. If the gate had forgotten the key, it has queued a second order
+// under the key, and the id of the second order never becomes a row.
 func (s *Service) durableOrPending(ctx context.Context, p Placement, w *waiter, pending *orders.Order) (Placed, error) {
 	within, cancel := context.WithTimeout(ctx, s.store.Timeout)
 	defer cancel()

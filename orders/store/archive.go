@@ -51,9 +51,10 @@ type ArchiveStep struct {
 	Last   bool  // the whole sale is in the archive
 }
 
-// Step moves the next orders of sku. The first step fails unless the sale is in ModeOver and
-// its end, its last change by an operator and its last claim are all longer ago than quiet.
-// Several processes may move one sale at the same time. Error: ErrNotFound.
+// Step moves the next orders of sku. The first step fails unless the sale is in ModeOver. It also
+// fails unless LastOrder, the last change by an operator plus the payment window, and the last
+// claim are all longer ago than quiet. Several processes may move one sale at the same time.
+// Error: ErrNotFound.
 func (a *Archive) Step(ctx context.Context, sku string, quiet time.Duration) (ArchiveStep, error) {
 	step, err := transact(ctx, a.store, func(tx *gorm.DB) (ArchiveStep, error) {
 		var archived []time.Time // creation time of the sale with this SKU in the archive

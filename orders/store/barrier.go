@@ -14,10 +14,11 @@ import (
 	"flashsale/orders"
 )
 
-// InnoDB may show a row before the log record of the row is synced to disk, so a crash can lose
-// a row that was read. With a binary log, only a failover can, if replicas acknowledge
-// AFTER_COMMIT. An answer must not rest on such a row. Commits are synced in order: once a later
-// write is durable, the row is durable, too. This later write is called a barrier.
+// InnoDB may show a row before the log record of the row is synced to disk, so a crash can lose a
+// row that was read. With a binary log, a crash cannot lose the row, but a failover can, if
+// replicas acknowledge AFTER_COMMIT. An answer must not rest on a row that can be lost. Commits
+// are synced in order: once a later write is durable, the row is durable, too. This later write
+// is called a barrier.
 //
 // An answer that rests on a missing row needs a barrier as well. A primary that was replaced
 // lacks rows of the new primary. It still answers reads but commits nothing, so a barrier after

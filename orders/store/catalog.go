@@ -124,8 +124,8 @@ func (s *salesCopy) announcedAt(sku string, epoch int64) (since time.Time, known
 	return since, known
 }
 
-// UntilSwitch returns the time for which the caller must still wait before it may end that
-// epoch of sku, and whether this node's copy has the announcement. It is 0 if this node has
+// UntilSwitch returns the time for which the caller must still wait before it may end the given
+// epoch of sku, and whether this node's copy has the announcement. The time is 0 if this node has
 // known of the announcement for CatalogLease.
 func (c *Catalog) UntilSwitch(sku string, epoch int64) (wait time.Duration, announced bool) {
 	since, announced := c.copy.Load().announcedAt(sku, epoch)
@@ -140,8 +140,8 @@ func (c *Catalog) IsFresh() bool { return c.copy.Load().isFresh() }
 
 func (s *salesCopy) isFresh() bool { return s != nil && time.Since(s.began) < CatalogLease }
 
-// Vouches reports whether a refusal by sku's gate of that epoch is final. The copy must be
-// fresh and name that gate, and no change may be announced. Vouches returns false for a
+// Vouches reports whether a refusal by sku's gate of the given epoch is final. The copy must be
+// fresh and contain the same epoch, and no change may be announced. Vouches returns false for a
 // sale that is not in the copy, even if Sale has read it from the database.
 func (c *Catalog) Vouches(sku string, epoch int64) bool {
 	last := c.copy.Load()

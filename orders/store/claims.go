@@ -16,7 +16,8 @@ import (
 // RecordClaim records a refund claim for a payment of o. It does nothing if the order is no
 // longer closed, if the claim exists, or if the order has MaxClaims claims.
 func (s *Store) RecordClaim(ctx context.Context, o *orders.Order, ref string, reason orders.Reason) error {
-	// Under the row lock, the keeper cannot pay the order meanwhile.
+	// Under the row lock, the keeper cannot pay the order meanwhile. For a Galera cluster see
+	// addClaim.
 	_, err := s.underRow(ctx, o.SKU, func(tx *gorm.DB, sale *LockedSale) (int64, error) {
 		now, err := first[orders.Order](tx.Where("id = ?", o.ID), "order")
 		if err != nil || !now.Status.Closed() {

@@ -12,7 +12,7 @@ import (
 )
 
 // Pay, Cancel and Expire are each ONE conditional update from an unpaid status. Of concurrent
-// updates, one succeeds. The others find the row with its new status.
+// updates, one succeeds. All other updates find the row with its new status.
 
 // Pay marks an order of buyer as paid. If the same ref has paid it before, Pay returns the
 // order. After expires_at Pay refuses the payment, even if no sweeper has run since.

@@ -42,7 +42,7 @@ func nameList(names []string) string {
 	return list
 }
 
-// CanWrite reports whether the node can write to that Redis master.
+// CanWrite reports whether the node can write to the given Redis master.
 func (n *Node) CanWrite(master string) bool {
 	return !strings.Contains(n.Unwritable, ","+master+",") && !strings.Contains(n.Unwritable, ","+inventory.Standalone+",")
 }
@@ -93,7 +93,8 @@ func (s *Store) Heartbeat(ctx context.Context, node string, unwritable []string,
 	return rows, nil
 }
 
-// LiveNodes returns the rows of the nodes with a heartbeat within alive, by id, with their stats.
+// LiveNodes returns the rows of the nodes whose heartbeat is within alive of the database's time,
+// sorted by id, with their stats.
 func (s *Store) LiveNodes(ctx context.Context, alive time.Duration) ([]Node, error) {
 	db := s.DB.WithContext(ctx)
 	now, err := s.clock(db)
@@ -110,7 +111,8 @@ func (s *Store) RemoveNode(ctx context.Context, node string) error {
 	return wrap(s.DB.WithContext(ctx).Delete(&Node{ID: node}).Error, "delete the row of node %s", node)
 }
 
-// ClearKeeper removes the keeper's name from the row of sku, if it still has that fence.
+// ClearKeeper removes the keeper's name from the row of sku, if the row still has the given
+// fence.
 func (s *Store) ClearKeeper(ctx context.Context, sku string, fence int64) error {
 	err := s.DB.WithContext(ctx).Exec("UPDATE sales SET keeper = '' WHERE sku = ? AND fence = ?", sku, fence).Error
 	return wrap(err, "vacate %s", sku)

@@ -42,7 +42,7 @@ type Config struct {
 	// Node is the name of the process, unique among the nodes. Default a random name.
 	Node string
 	// Stats, if set, returns statistics of the node: ASCII, up to 8,000 bytes. Each heartbeat
-	// stores them, and Nodes returns them.
+	// stores the statistics, and LiveNodes returns them.
 	Stats func() string
 
 	noReadTimeout bool

@@ -61,8 +61,8 @@ func (s *Store) BeginEpoch(ctx context.Context, snap *Snapshot, old *orders.Sale
 		if sale.Mode != orders.ModeDirect && sale.Epoch > 0 && (sale.Mode != orders.ModeChanging || sale.Epoch != old.Epoch) {
 			return nil, orders.ErrNotAnnounced
 		}
-		// The snapshot misses the buyers of new orders without units. If the sale has changed
-		// to OnOrder since, the new gate would refuse replays of these orders.
+		// The snapshot lacks the buyers of orders without units that were made after it. If the
+		// sale now takes units on order, the new gate would refuse replays of these orders.
 		if !sale.UpdatedAt.Equal(old.UpdatedAt) {
 			return nil, fmt.Errorf("%w: an operator has changed the sale since the snapshot", orders.ErrNotAnnounced)
 		}
@@ -74,8 +74,8 @@ func (s *Store) BeginEpoch(ctx context.Context, snap *Snapshot, old *orders.Sale
 		if err != nil {
 			return nil, err
 		}
-		// Mark only the orders that were read as ended. An order that was paid afterwards has
-		// a hold in the new gate, which the keeper must still drop.
+		// Mark only the orders that had ended when their rows were read. An order that is paid
+		// later has a hold in the new gate, and the keeper must still drop this hold.
 		for ids := range slices.Chunk(d.ended, namesInQuery) {
 			snap.Step()
 			if err := tx.Model(&orders.Order{}).Where("id IN ?", ids).Updates(map[string]any{"restored_at": s.now()}).Error; err != nil {

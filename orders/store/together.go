@@ -68,7 +68,7 @@ func (s *Store) lockFree(tx *gorm.DB, batches []SaleOrders) (map[string]*LockedS
 }
 
 // countTogether is countSold for several SKUs in one statement. It fails unless all of them
-// count. One statement per SKU took an eighth of the database's time for such orders.
+// count. One statement per SKU took an eighth of the database's time for orders of many SKUs.
 func countTogether(tx *gorm.DB, batches []SaleBatch, sold []int64) error {
 	var skus []string
 	var units, fences []any

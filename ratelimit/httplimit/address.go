@@ -34,11 +34,10 @@ func AddressBuckets(addr string, l limit.Limit) []ratelimit.Bucket {
 	return buckets
 }
 
-// Network returns the network by which an address is counted: an IPv4 address itself, or
-// the /64 of an IPv6 address. A /64 is the least that one subscriber gets, and counting
-// single addresses would give the subscriber 2^64 buckets. Text that is not an address is
-// "unknown". All such clients share one bucket, so hiding an address does not avoid a
-// limit.
+// Network returns the network by which an address is counted: an IPv4 address itself, or the /64
+// of an IPv6 address. A /64 is the least that one subscriber gets, and counting single addresses
+// would give the subscriber 2^64 buckets. Text that is not an address is "unknown". All clients
+// with an unknown address share one bucket, so hiding an address does not avoid a limit.
 func Network(addr string) string { return prefix(addr, 64) }
 
 func prefix(addr string, bits int) string {

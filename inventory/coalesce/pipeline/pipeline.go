@@ -109,9 +109,9 @@ func (s *Sender) call(ctx context.Context, _ string, batch []*coalesce.Caller[co
 		return nil
 	})
 	for _, c := range batch {
-		// go-redis checks only the first command of a pipeline for READONLY. If that one
-		// succeeds because it only reads, the client stays with a demoted master. Sent
-		// again and alone, the rejected command makes the client find the new master.
+		// go-redis checks only the first command of a pipeline for READONLY. If the first command
+		// succeeds because it only reads, the client stays with a demoted master. If the rejected
+		// command is sent again alone, the client finds the new master.
 		if !s.Once && redis.HasErrorPrefix(c.Q.Err(), "READONLY") {
 			_ = s.Process(ctx, c.Q.Cmd)
 		}

@@ -54,9 +54,9 @@ func StartWithFrozenClock(tb testing.TB) (*miniredis.Miniredis, *redis.Client) {
 	return server, Connect(tb, server.Addr(), func(o *redis.Options) { o.MaxRetries = -1 })
 }
 
-// EachRedisInTime is EachRedis for tests that wait for a lease or a timeout. The embedded
-// half runs in a bubble of testing/synctest, where such a wait takes no time and does not
-// depend on the machine. Its Redis is the one of InTime.
+// EachRedisInTime is EachRedis for tests that wait for a lease or a timeout. The embedded half
+// runs in a bubble of testing/synctest, where a wait takes no time and does not depend on the
+// machine. InTime starts the Redis of this half.
 func EachRedisInTime(t *testing.T, f func(t *testing.T, r *Redis)) {
 	t.Helper()
 	for _, kind := range Kinds() {

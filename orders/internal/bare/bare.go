@@ -224,8 +224,8 @@ func WaitSettled(t testing.TB, p interface {
 	return a
 }
 
-// Patience is the timeout of stores and gates in tests that do not test timeouts. It is long,
-// so that such tests pass on a busy machine.
+// Patience is the timeout of stores and gates in tests that do not test timeouts. The timeout is
+// long, so that tests of other behavior pass on a busy machine.
 const Patience = time.Minute
 
 // NewGate returns a gate with the timeout Patience. It remembers "sold out" for soldOutFor,

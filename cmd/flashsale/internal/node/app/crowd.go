@@ -22,7 +22,8 @@ type demoCrowd struct {
 }
 
 // Start sends a crowd to the newest sale of the demo that is not over. It returns
-// web.ErrCrowdRunning if a crowd is running, and orders.ErrNotFound without such a sale.
+// web.ErrCrowdRunning if a crowd is running, and orders.ErrNotFound if the demo has no sale that
+// is not over.
 func (d *demoCrowd) Start(ctx context.Context) error {
 	sales, now, err := d.app.store.Sales(ctx)
 	if err != nil {

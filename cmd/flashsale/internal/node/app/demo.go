@@ -22,7 +22,7 @@ func (a *App) demoSale(ctx context.Context) {
 	sale, err := a.createDemoSale(ctx)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		a.cfg.Log.Warn("create the demo sale failed, will be retried", "error", err)
+		a.cfg.Log.Warn("creation of the demo sale failed: restart the node to try again", "error", err)
 	case sale != nil:
 		a.cfg.Log.Info("demo sale created", "sku", sale.SKU, "units", sale.Total, "opens_at", sale.OpensAt.Format(time.RFC3339))
 	}

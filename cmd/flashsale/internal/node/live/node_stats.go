@@ -58,8 +58,8 @@ func (l *Live) stats(limit int) nodeStats {
 	return s
 }
 
-// nodes returns the statistics of all nodes, sorted by name. Those of other nodes are from
-// their heartbeats, so they are missing while MySQL is down.
+// nodes returns the statistics of all nodes, sorted by name. The statistics of other nodes come
+// from heartbeats, so they are missing while MySQL is down.
 func (l *Live) nodes(ctx context.Context) []nodeStats {
 	nodes := []nodeStats{l.stats(math.MaxInt)}
 	rows, _ := l.cfg.Store.LiveNodes(ctx, silence) // on an error, overview.Missing contains MySQL

@@ -34,7 +34,7 @@ var failures = []struct {
 	detail string
 }{
 	{inventory.ErrSoldOut, 409, "sold_out", "Fewer units are left than the order asks for."},
-	{inventory.ErrBuyerLimit, 409, "buyer_limit", "With this order you would have more units than the sale allows one buyer."},
+	{inventory.ErrBuyerLimit, 409, "buyer_limit", "With this order you would exceed a limit per buyer: the units of this sale, or the number of orders, cancelled ones included."},
 	{inventory.ErrNotOpen, 409, "not_open", "The sale has not opened yet."},
 	{inventory.ErrClosed, 409, "closed", "The sale is over."},
 	{inventory.ErrMismatch, 422, "idempotency_mismatch", "This Idempotency-Key was used with another body."},

@@ -118,7 +118,7 @@ func (s *Server) routes() {
 	mine.POST("", s.handle(h.PlaceOrder)) // calls the limiter itself, after the sold-out memory
 	mine.GET("", bounded, reads, s.handle(h.ListOrders))
 	mine.GET("/:id", bounded, reads, s.handle(h.GetOrder))
-	if h.PayForAnyBuyer = s.cfg.PayScope != ""; h.PayForAnyBuyer { // the payment provider pays for all buyers, so it is not limited
+	if h.PayForAnyBuyer = s.cfg.PayScope != ""; h.PayForAnyBuyer { // the provider pays for all buyers, so its payments are not limited
 		mine.POST("/:id/pay", s.mustHave(s.cfg.PayScope), bounded, s.handle(h.PayOrder))
 	} else {
 		mine.POST("/:id/pay", bounded, pays, s.handle(h.PayOrder))

@@ -115,7 +115,7 @@ func missing(program string) string {
 	return program + " (" + install[program] + ")"
 }
 
-// openRedis returns a client of an empty database, with at most this many connections.
+// openRedis returns a client of an empty database, with at most the given number of connections.
 func (l *bench) openRedis(connections int) *redis.Client {
 	l.databases++
 	db := redis.NewClient(&redis.Options{

@@ -38,7 +38,7 @@ func runSoldOut(ctx context.Context, l *bench, rows []Row) error {
 		return err
 	}
 	idle := resting / time.Since(start).Seconds()
-	var commands []float64 // per refusal, in each measurement
+	var commands []float64 // Redis commands per refusal, one value for each measurement
 	refusing := func(ctx context.Context) (s sample, err error) {
 		var refusals int64
 		start := time.Now()

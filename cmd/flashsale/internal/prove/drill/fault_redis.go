@@ -160,10 +160,10 @@ func goOverApart(in *injector, p step) error {
 	})
 }
 
-// promote makes the idle Redis a replica of the active one. lead promotes the replica and
-// leads the nodes to it. The two servers take turns, so Redis also fails back to a process
-// that the nodes have used before. One sale is sold out during the whole fault, because
-// only in such a sale a buyer whose order Redis has forgotten could be refused.
+// promote makes the idle Redis a replica of the active one. lead promotes the replica and leads
+// the nodes to it. The two servers take turns, so Redis also fails back to a process that the
+// nodes have used before. One sale is sold out during the whole fault, because a buyer whose
+// order Redis has forgotten could be refused only in a sold-out sale.
 func (in *injector) promote(p step, lead func(ctx context.Context, from *servers.Redis, replica *redis.Client) error) error {
 	ctx, cancel := in.healing()
 	defer cancel()

@@ -32,7 +32,7 @@ type round struct {
 	runCtx    context.Context // outlives the storm's context, so that calls in flight can finish when the storm ends
 	pending   sync.WaitGroup  // delayed calls of buyers
 
-	reads, failedReads int // counts of the watch; read after it has ended
+	reads, failedReads int // counts of the watch; read after the watch has ended
 
 	bookMu   sync.Mutex
 	book     []*call // calls of the buyers

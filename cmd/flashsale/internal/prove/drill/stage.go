@@ -18,9 +18,9 @@ const nodeCount = 3
 // and one of two MySQL servers, and each node has its own wires to them.
 type stage struct {
 	*lab.Lab
-	redises [2]*servers.Redis // the second is nil until it is needed
+	redises [2]*servers.Redis // the second server is nil until a fault needs it
 	active  int               // index of the current Redis
-	mysqls  [2]*servers.MySQL // the second is nil until it is needed
+	mysqls  [2]*servers.MySQL // the second server is nil until a fault needs it
 	primary int               // index of the current primary
 	relay   *wire.Wire        // connection of the replica to the primary
 	clock   *clock            // clock of both Redis servers; nil in drills and without a C compiler
