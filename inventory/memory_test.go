@@ -223,7 +223,7 @@ func TestOlderReplyIsIgnored(t *testing.T) {
 }
 
 // A gate with too few units for one order may have enough for a smaller order.
-func TestTooFewUnitsIsNotSoldOut(t *testing.T) {
+func TestTooFewUnitsIsNotRemembered(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := newGate(rdb, patient), newSKU()
 		open(t, g, sku, 2, 3)
@@ -231,8 +231,8 @@ func TestTooFewUnitsIsNotSoldOut(t *testing.T) {
 			r := stranger(sku)
 			r.Quantity = 3
 			if _, err := g.Reserve(t.Context(), r); !errors.Is(err, ErrSoldOut) || remembers(g, sku, "new buyer") {
-				t.Fatalf("request %d for more units than left: got error %v, remembered %v, want sold out and not remembered",
-					i, err, remembers(g, sku, "new buyer"))
+				t.Fatalf("request %d for more units than are left: got error %v, remembered %v, want %v and false",
+					i, err, remembers(g, sku, "new buyer"), ErrSoldOut)
 			}
 		}
 		check.Must(t, ask(t.Context(), g, stranger(sku)))

@@ -80,9 +80,9 @@ func (g *Gate) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	return reservation, err
 }
 
-// maxLate is the time after which a call of the reserve script does nothing (LATE in
+// maxAhead is the time after which a call of the reserve script does nothing (MAX_AHEAD in
 // reserve.lua). By then another node may have refused the same requests.
-const maxLate = time.Second
+const maxAhead = time.Second
 
 // reserveTries is the largest number of calls for one batch. The first batch for a SKU is
 // sent twice, because the node does not know Redis's clock yet. A third call may follow
@@ -159,7 +159,7 @@ func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, c
 	}
 	for range reserveTries {
 		changes, began = g.changes.Load(), time.Now()
-		args[0] = s.clock.until(start.Add(min(g.cfg.Timeout, maxLate)))
+		args[0] = s.clock.until(start.Add(min(g.cfg.Timeout, maxAhead)))
 		reply, err = reserveScript.Run(ctx, g.pipe, names, args...).Slice()
 		if err != nil || len(reply) < 2 {
 			return began, changes, reply, err

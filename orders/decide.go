@@ -100,11 +100,14 @@ const (
 	DropHoldAgain                   // the hold of a paid order has reappeared at the gate and is dropped again
 )
 
-// Decide returns the decision for one queued order. Redis may have lost data, so Decide may
-// refuse an order that a gate has accepted. Otherwise it refuses a gate's order in four cases: an
-// earlier order with its key has another fingerprint, the buyer has made OrdersPerBuyer orders,
-// orders of its epoch take units on payment, or an operator has lowered the total or the buyer's
-// limit after the gate accepted the order.
+// Decide returns the decision for one queued order. It may refuse an order that a gate has
+// accepted, because Redis may have lost data. Even if Redis has lost nothing, Decide refuses such
+// an order in four cases:
+//
+//   - An earlier order with its key has another fingerprint.
+//   - The buyer has made OrdersPerBuyer orders.
+//   - Orders of its epoch take no units until they are paid.
+//   - An operator has since lowered the total or the buyer's limit.
 func (l *Ledger) Decide(q inventory.QueuedOrder) Decision {
 	if p, ok := PaymentOf(q); ok {
 		return l.decidePayment(q, p)
@@ -141,7 +144,7 @@ func (l *Ledger) Decide(q inventory.QueuedOrder) Decision {
 		return Decision{Queued: q, Hold: ReleaseHold, Refused: BuyerLimit}
 	}
 	o := l.newOrder(q)
-	reason := l.room(q.Buyer, q.Quantity)
+	reason := l.noRoomReason(q.Buyer, q.Quantity)
 	switch {
 	case reason != "" && l.WithoutGate: // no gate has taken units for the order, so it leaves no row
 		return Decision{Queued: q, Refused: reason}
@@ -154,8 +157,8 @@ func (l *Ledger) Decide(q inventory.QueuedOrder) Decision {
 	return Decision{Queued: q, Order: o, Action: Insert}
 }
 
-// room returns the reason for which the buyer cannot have quantity more units, or "".
-func (l *Ledger) room(buyer string, quantity int64) Reason {
+// noRoomReason returns the reason for which the buyer cannot have quantity more units, or "".
+func (l *Ledger) noRoomReason(buyer string, quantity int64) Reason {
 	switch {
 	case l.Units[buyer]+quantity > l.Sale.UnitsPerBuyer:
 		return BuyerLimit

@@ -85,7 +85,7 @@ func (l *Ledger) payable(o *Order) Reason {
 	case l.Window != "":
 		return l.Window
 	}
-	return l.room(o.Buyer, o.Quantity)
+	return l.noRoomReason(o.Buyer, o.Quantity)
 }
 
 // awaitPayment makes o an order that takes no units until it is paid. The order expires with

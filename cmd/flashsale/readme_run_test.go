@@ -39,7 +39,7 @@ var shortened = map[string]string{
 // failing maps commands that demonstrate a failure to their exit status.
 var failing = map[string]int{"go run ./cmd/flashsale demo --strategy get-decr --rate 1000 --duration 5s": 1}
 
-// elsewhere lists commands that CI runs in separate steps.
+// elsewhere lists the commands that TestReadme skips, because CI runs them in separate steps.
 var elsewhere = map[string]bool{
 	"go run ./cmd/flashsale demo": true, "go test ./...": true, "go test ./orders/model": true, ".ci/run": true,
 }

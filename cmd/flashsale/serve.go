@@ -108,7 +108,7 @@ func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) erro
 	case c.Redis == "" || c.SQL == "":
 		return errors.New("give both --redis and --mysql, or neither for the embedded stores")
 	case c.Secret == trialSecret || c.PreviousSecret == trialSecret:
-		return errors.New("secret: this is the public secret of embedded stores: set --secret or FLASHSALE_SECRET to 32 random bytes or more")
+		return errors.New("secret: --secret or --previous-secret is the public secret of embedded stores: set --secret or FLASHSALE_SECRET to 32 random bytes or more")
 	case !cfg.Demo:
 		if err := c.checkExamples(); err != nil {
 			return err

@@ -6,7 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Replicated writes survive the failover, and later ones are lost.
+// Writes that the replica has received survive the failover. Writes after DetachReplica are lost.
 func TestRedisSentinel(t *testing.T) {
 	t.Parallel()
 	needReal(t)

@@ -265,7 +265,7 @@ func (a *assigner) releaseStalled(context.Context) error {
 			ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Keeper.Lease/5)
 			defer cancel()
 			if err := a.cfg.Store.ClearKeeper(ctx, s.sku, s.Fence()); err != nil {
-				a.cfg.Log.Debug("removal of this node's name from the sale failed: other nodes may take over the SKU later", "sku", s.sku, "error", err)
+				a.cfg.Log.Debug("removal of this node's name from the sale failed: the takeover of the SKU by another node may be delayed", "sku", s.sku, "error", err)
 			}
 			a.pool.release(s)
 		})

@@ -91,7 +91,7 @@ func (c *Controller) keep(ctx context.Context) error {
 // handleHint acts on a hint about a SKU. If this node does not keep the SKU and no other node
 // is preferred for it, handleHint starts an assignment.
 func (c *Controller) handleHint(sku string) {
-	if !c.pool.wake(sku, keeper.ReleaseHolds|keeper.InspectGate) && !c.assigner.isOthers(sku) {
+	if !c.pool.wake(sku, keeper.ReleaseHolds|keeper.CorrectGate) && !c.assigner.isOthers(sku) {
 		c.assigner.assignSoon()
 	}
 }
@@ -110,7 +110,7 @@ func (c *Controller) RequestRelease(ctx context.Context, sku string) {
 
 // RequestInspect asks the keeper of sku to compare the gate with the sale's row.
 func (c *Controller) RequestInspect(ctx context.Context, sku string) {
-	c.request(ctx, sku, keeper.InspectGate)
+	c.request(ctx, sku, keeper.CorrectGate)
 }
 
 func (c *Controller) request(ctx context.Context, sku string, todo keeper.Work) {

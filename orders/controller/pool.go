@@ -249,7 +249,7 @@ func (p *pool) enqueue(s *slot, todo keeper.Work) {
 func (p *pool) add(s *slot) {
 	p.mu.Lock()
 	p.slots[s.sku] = s
-	p.enqueue(s, keeper.ReleaseHolds|keeper.InspectGate)
+	p.enqueue(s, keeper.ReleaseHolds|keeper.CorrectGate)
 	p.mu.Unlock()
 	ctx := s.lock.Context()
 	context.AfterFunc(ctx, func() {

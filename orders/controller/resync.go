@@ -48,7 +48,7 @@ func (c *Controller) resync(ctx context.Context) error {
 			c.pool.wake(sku, keeper.DeleteGate)
 		case !g.Open || g.Stale || g.Epoch != sale.Epoch || sale.Mode != orders.ModeGate || !g.Terms.Equal(sale.Terms()):
 			// This node's copy of the sale may be old, so the keeper reads the row.
-			c.pool.wake(sku, keeper.InspectGate)
+			c.pool.wake(sku, keeper.CorrectGate)
 		case g.QueuedOrders > 0:
 			c.pool.wake(sku, keeper.DrainQueue)
 		}
@@ -58,7 +58,7 @@ func (c *Controller) resync(ctx context.Context) error {
 
 // announce implements keeper.Config.Announce. If this node's copy of the sales does not contain
 // the announcement, announce stores it in the database and refreshes the copy. If other nodes may
-// still rely on the gate, announce wakes the keeper with InspectGate once they no longer can.
+// still rely on the gate, announce wakes the keeper with CorrectGate once they no longer can.
 func (c *Controller) announce(ctx context.Context, sku string, epoch int64) (now bool, err error) {
 	wait, announced := c.catalog.UntilSwitch(sku, epoch)
 	if !announced {
@@ -68,7 +68,7 @@ func (c *Controller) announce(ctx context.Context, sku string, epoch int64) (now
 		wait, _ = c.catalog.UntilSwitch(sku, epoch)
 	}
 	if err == nil && wait > 0 {
-		time.AfterFunc(wait, func() { c.pool.wake(sku, keeper.InspectGate) })
+		time.AfterFunc(wait, func() { c.pool.wake(sku, keeper.CorrectGate) })
 	}
 	return wait == 0, err
 }

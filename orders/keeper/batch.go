@@ -12,7 +12,7 @@ import (
 // commit commits a batch. If the database rejects an order, commit commits each order alone.
 func (k *Keeper) commit(ctx context.Context, queued []inventory.QueuedOrder) ([]orders.Decision, error) {
 	began := time.Now()
-	decisions, err := k.commits.commit(ctx, store.SaleOrders{SKU: k.sku, Fence: k.fence, Orders: queued})
+	decisions, err := k.commits.commit(ctx, store.QueuedBatch{SKU: k.sku, Fence: k.fence, Orders: queued})
 	if store.IsBadData(err) {
 		decisions, err = k.commitEach(ctx, queued)
 	}
@@ -25,7 +25,7 @@ func (k *Keeper) commit(ctx context.Context, queued []inventory.QueuedOrder) ([]
 		if d.Hold != orders.KeepHold || d.Action == orders.MarkPaid || rejected {
 			k.todo |= ReleaseHolds
 		}
-		k.released = k.released && d.Hold != orders.ReleaseHold
+		k.releasesMarked = k.releasesMarked && d.Hold != orders.ReleaseHold
 	}
 	return decisions, err
 }

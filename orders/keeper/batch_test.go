@@ -93,7 +93,7 @@ func commitUnfenced(ctx context.Context, s *store.Store, batch []inventory.Queue
 		if err != nil {
 			return err
 		}
-		ledgers, err := s.ReadLedgers(tx, []store.SaleBatch{{Sale: sale, Orders: batch}})
+		ledgers, err := s.ReadLedgers(tx, []store.LockedBatch{{Sale: sale, Orders: batch}})
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ type Config struct {
 
 	// Announce stores the announcement that the epoch of sku ends, unless it is stored
 	// already. It reports whether the keeper may end the epoch now (see
-	// store.Catalog.UntilSwitch). If not, it schedules a pass with InspectGate for the time at
+	// store.Catalog.UntilSwitch). If not, it schedules a pass with CorrectGate for the time at
 	// which the keeper may.
 	Announce func(ctx context.Context, sku string, epoch int64) (now bool, err error)
 	// Notify receives the decisions on orders, and OnCommit receives each commit. Neither may

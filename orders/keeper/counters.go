@@ -18,7 +18,7 @@ type Counters struct {
 	Expired       atomic.Int64 // orders that this node's sweeper has expired
 
 	DirectEntered atomic.Int64 // sales that this node has switched to direct mode
-	DirectLeft    atomic.Int64 // sales that this node has switched back to their gates
+	DirectEnded   atomic.Int64 // sales that this node has switched back to their gates
 	DirectPlaced  atomic.Int64 // orders inserted in direct mode
 	DirectRefused atomic.Int64 // orders refused because direct mode was full
 }

@@ -21,15 +21,15 @@ import (
 )
 
 // kept puts sales of one unit each, takes them over, and returns a batch of one order for each.
-func kept(t *testing.T, st *store.Store, skus ...string) []store.SaleOrders {
+func kept(t *testing.T, st *store.Store, skus ...string) []store.QueuedBatch {
 	t.Helper()
-	var batches []store.SaleOrders
+	var batches []store.QueuedBatch
 	for i, sku := range skus {
 		kit.PutSale(t, st, kit.Sale(sku, 1, 1))
 		taken, err := st.TakeOver(t.Context(), sku)
 		check.Must(t, err)
 		id := fmt.Sprintf("%08d-0000-7000-8000-000000000000", i+1)
-		batches = append(batches, store.SaleOrders{SKU: sku, Fence: taken.Fence, Orders: []inventory.QueuedOrder{kit.QueuedOrder(id, "ann", "k", 1)}})
+		batches = append(batches, store.QueuedBatch{SKU: sku, Fence: taken.Fence, Orders: []inventory.QueuedOrder{kit.QueuedOrder(id, "ann", "k", 1)}})
 	}
 	return batches
 }
@@ -123,15 +123,15 @@ func newFullGroup(t *testing.T, g *GroupCommit) *fullGroup {
 		b.sizes <- len(group)
 		call(ctx, key, group)
 	}
-	go func() { _, _ = g.Do(t.Context(), "", store.SaleOrders{}) }()
+	go func() { _, _ = g.Do(t.Context(), "", store.QueuedBatch{}) }()
 	<-under
 	t.Cleanup(b.free)
 	return b
 }
 
-// join commits a batch in a goroutine, waits until the keeper waits, and later passes the
-// result to got.
-func (b *fullGroup) join(ctx context.Context, batch store.SaleOrders, got func([]orders.Decision, error)) {
+// join commits a batch in a goroutine, and returns when that commit waits in the group. When the
+// commit ends, the goroutine passes its result to got.
+func (b *fullGroup) join(ctx context.Context, batch store.QueuedBatch, got func([]orders.Decision, error)) {
 	b.t.Helper()
 	before := b.Len()
 	b.members.Go(func() { got(b.commit(ctx, batch)) })
@@ -142,13 +142,13 @@ func (b *fullGroup) join(ctx context.Context, batch store.SaleOrders, got func([
 // rejected by the database, only its keeper receives the error.
 func TestGroupCommit(t *testing.T) {
 	for name, tc := range map[string]struct {
-		spoil    func(*store.SaleOrders)
+		spoil    func(*store.QueuedBatch)
 		refused  func(error) bool
 		together int64
 	}{
-		"all is well": {func(*store.SaleOrders) {}, func(err error) bool { return err == nil }, 1},
-		"fenced off":  {func(b *store.SaleOrders) { b.Fence-- }, func(err error) bool { return errors.Is(err, orders.ErrFenced) }, 1},
-		"bad data":    {func(b *store.SaleOrders) { b.Orders[0].Buyer = strings.Repeat("x", 65) }, store.IsBadData, 0},
+		"all is well": {func(*store.QueuedBatch) {}, func(err error) bool { return err == nil }, 1},
+		"fenced off":  {func(b *store.QueuedBatch) { b.Fence-- }, func(err error) bool { return errors.Is(err, orders.ErrFenced) }, 1},
+		"bad data":    {func(b *store.QueuedBatch) { b.Orders[0].Buyer = strings.Repeat("x", 65) }, store.IsBadData, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			servertest.EachSQL(t, func(t *testing.T, sql string) {

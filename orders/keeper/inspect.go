@@ -8,10 +8,10 @@ import (
 	"flashsale/orders"
 )
 
-// inspect copies changed terms to the gate. It rebuilds the gate if the gate is missing, shut
+// correctGate copies changed terms to the gate. It rebuilds the gate if the gate is missing, shut
 // or stale, if its epoch differs from the database's, or if a rebuild is announced or
 // requested. It deletes the gate of a sale that is over.
-func (k *Keeper) inspect(ctx context.Context) error {
+func (k *Keeper) correctGate(ctx context.Context) error {
 	sale, err := k.store.Sale(ctx, k.sku)
 	if err != nil || sale.Mode == orders.ModeOver {
 		return err

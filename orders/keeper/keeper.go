@@ -20,7 +20,7 @@ type Work uint8
 const (
 	DrainQueue   Work = 1 << iota // commit the orders in the queue
 	ReleaseHolds                  // release the units of closed orders and drop the holds of paid ones
-	InspectGate                   // compare the gate's state and terms with the sale's row
+	CorrectGate                   // compare the gate's state and terms with the sale's row
 	RebuildGate                   // rebuild the gate, because it differs from the database
 	DeleteGate                    // delete the gate, because the sale is over
 	CompareSums                   // compare the sums of both stores and check the findings of the last scan
@@ -94,11 +94,11 @@ func (k *Keeper) pass(ctx context.Context) error {
 			return failed
 		}
 	}
-	if k.todo&(InspectGate|RebuildGate|DeleteGate) != 0 {
-		if err := k.inspect(ctx); err != nil {
+	if k.todo&(CorrectGate|RebuildGate|DeleteGate) != 0 {
+		if err := k.correctGate(ctx); err != nil {
 			return errors.Join(failed, err)
 		}
-		k.todo &^= InspectGate | RebuildGate | DeleteGate
+		k.todo &^= CorrectGate | RebuildGate | DeleteGate
 	}
 	if failed != nil {
 		return failed
@@ -112,10 +112,10 @@ func (k *Keeper) release(ctx context.Context) error {
 	n, err := k.releaseBatch(ctx)
 	switch {
 	case err != nil:
-		k.released = false
-		k.todo |= InspectGate
+		k.releasesMarked = false
+		k.todo |= CorrectGate
 	case n < k.batch:
-		k.released = true
+		k.releasesMarked = true
 		k.todo &^= ReleaseHolds
 	}
 	if errors.Is(err, inventory.ErrEpoch) || errors.Is(err, inventory.ErrNoGate) {
@@ -136,9 +136,10 @@ const fewOrders = 16
 // removes the previous batch from the queue, which makes a pass a third shorter. If a removal
 // fails, the next pass reads the entries again and finds their orders in the database.
 //
-// The gate wakes the keeper only when an order enters an empty queue. An order that is added
-// before the last removal therefore sends no message, and the last read may have missed the
-// order. So drain reports an empty queue only if the last removal left no entry.
+// The gate wakes the keeper only when an order enters an empty queue. Until the last batch is
+// removed, the queue is not empty, so an order that arrives then wakes no keeper, and the last
+// read may have come before it. So drain reports an empty queue only if the last removal left no
+// entry.
 func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 	acking := make(chan acked, 1)
 	acking <- acked{}

@@ -12,8 +12,8 @@ import (
 
 // rebuild builds the gate from the database and issues a new epoch. If nodes relied on the old
 // gate, the caller has announced the end of its epoch. If the new gate does not open, for
-// example because the old gate has changed since it oldGate shut, the new epoch is wasted, and the
-// next pass starts over.
+// example because the old gate has changed since this keeper shut it, the new epoch is wasted,
+// and the next pass starts over.
 func (k *Keeper) rebuild(ctx context.Context, sale *orders.Sale) error {
 	k.attempt++
 	d := &inventory.Draft{SKU: k.sku, Fence: k.fence, Attempt: k.attempt}
@@ -65,7 +65,7 @@ func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orde
 	}
 	k.progress()
 	if data.Direct {
-		k.counters.DirectLeft.Add(1)
+		k.counters.DirectEnded.Add(1)
 		k.log.Info("direct mode ended: the sale continues when its new gate is built", "sku", k.sku)
 	}
 	if err := k.gate.Stage(ctx, d, data.Changes); err != nil {

@@ -27,7 +27,7 @@ type reconciler struct {
 	// released is true when restored_at is set for every order that the gate has released.
 	// Without restored_at, the units of a released order would count as available and as
 	// restoring.
-	released bool
+	releasesMarked bool
 
 	scan   *scan           // nil if no scan is running
 	orders map[string]bool // orders that the last scan found wrong, and that still are
@@ -67,7 +67,7 @@ func (k *Keeper) reconcile(ctx context.Context) error {
 		k.scan = newScan()
 	}
 	k.todo &^= StartScan
-	if !k.released {
+	if !k.releasesMarked {
 		k.todo |= CompareSums // the comparison waits for the release
 	} else if k.todo&ContinueScan != 0 {
 		if err := k.scanPages(ctx); err != nil {
@@ -83,7 +83,7 @@ func (k *Keeper) reconcile(ctx context.Context) error {
 // check compares the sums, and the orders and buyers that the last scan found wrong. If it
 // finds drift or cannot compare the stores, it leaves CompareSums in k.todo.
 func (k *Keeper) check(ctx context.Context) error {
-	if !k.released {
+	if !k.releasesMarked {
 		return nil
 	}
 	d, err := k.measure(ctx, slices.Collect(maps.Keys(k.orders)), slices.Collect(maps.Keys(k.buyers)))
@@ -103,7 +103,7 @@ func (k *Keeper) check(ctx context.Context) error {
 		return nil
 	}
 	if k.sightings++; k.sightings < sightingsToRebuild {
-		k.log.Debug("gate differs from the database: it is rebuilt if further comparisons agree", "sku", k.sku, "symptom", symptom, "drift", d.Drift, "times", k.sightings)
+		k.log.Debug("gate differs from the database: the gate is rebuilt if the next comparisons find the same symptom", "sku", k.sku, "symptom", symptom, "drift", d.Drift, "comparisons", k.sightings)
 		return nil
 	}
 	k.drifted = &d
@@ -121,7 +121,7 @@ func (k *Keeper) reset(newGate inventory.View) {
 			"available_before", d.gate.Available, "available", newGate.Available,
 			"holds_before", d.gate.Holds, "holds", newGate.Holds)
 	}
-	k.released = true
+	k.releasesMarked = true
 	k.drifted, k.symptom, k.sightings, k.orders, k.buyers, k.scan = nil, "", 0, nil, nil, nil
 	k.todo &^= RebuildGate | CompareSums | ContinueScan
 }
@@ -181,7 +181,7 @@ func (k *Keeper) measure(ctx context.Context, ids, names []string) (d drift, err
 		return d, orders.ErrFenced
 	}
 	if sums.Epoch != d.gate.Epoch {
-		k.todo |= InspectGate // the gate has to be rebuilt
+		k.todo |= CorrectGate // the gate has to be rebuilt
 		return d, nil
 	}
 	// The two reads together are exact (see reconciler).

@@ -159,7 +159,7 @@ func TestDriftIsRepaired(t *testing.T) {
 				}
 				if n := k.Counters().Repaired.Load(); n != 1 {
 					symptom, times, _ := k.Symptom()
-					t.Errorf("drift: got %d repairs, want 1; symptom %q %d times", n, symptom, times)
+					t.Errorf("drift: got %d repairs, want 1; last symptom %q, in %d comparisons in a row", n, symptom, times)
 				}
 				kit.MustBeEmpty(t, b.Inconsistencies(t))
 				compares(t, k)

@@ -104,7 +104,7 @@ func TestKeeperDiesAtAnyStep(t *testing.T) {
 		kit.MustBeEmpty(t, wrongAfterBusySale(t, b))
 		// The first keeper resumes and reaches the stores again.
 		first.Use(b.Store, b.Gate)
-		first.Work |= keeper.ReleaseHolds | keeper.InspectGate
+		first.Work |= keeper.ReleaseHolds | keeper.CorrectGate
 		b.Reserve(t, "tom", "", 1)
 		check.Is(t, first.Run(t.Context()), orders.ErrFenced)
 		b.Keeper(t, "S").Finish(t)

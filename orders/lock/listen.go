@@ -71,7 +71,7 @@ func (w *waits) listenOnce(ctx context.Context, log *slog.Logger) {
 			silent, broken = false, false
 			w.receive(msg)
 		case isTimeout(err) && silent:
-			log.WarnContext(ctx, "lock: subscription does not answer and is opened again: waiters poll until then")
+			log.WarnContext(ctx, "lock: subscription does not answer: it is reopened, and waiters poll until then")
 			return
 		case isTimeout(err):
 			silent = true

@@ -65,9 +65,9 @@ func (c *sharedCommit) place(ctx context.Context, sku string, q inventory.Queued
 	return d, err
 }
 
-// placeDirect places an order by a shared commit, without a gate. If the sale has changed since
+// placeWithoutGate places an order by a shared commit, without a gate. If the sale has changed since
 // this node read it, the commit does nothing, and the order is routed once more.
-func (s *Service) placeDirect(ctx context.Context, c *sharedCommit, p Placement) (Placed, error) {
+func (s *Service) placeWithoutGate(ctx context.Context, c *sharedCommit, p Placement) (Placed, error) {
 	within, cancel := context.WithTimeout(ctx, s.cfg.Wait+s.store.Timeout)
 	defer cancel()
 	d, err := c.place(within, p.SKU, inventory.QueuedOrder{

@@ -78,7 +78,7 @@ var rightRules = directRules{
 var directTwins = map[string]directRules{
 	"": rightRules,
 	"orders not conditional on the mode": {enter: rightRules.enter, order: func(t *testing.T, b *bare.Bare, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
-		return b.Store.CommitWithoutGate(t.Context(), "S", batch, store.WithoutGate, nil, func(*store.LockedSale) bool { return true })
+		return b.Store.CommitWithoutGate(t.Context(), "S", batch, store.DirectMode, nil, func(*store.LockedSale) bool { return true })
 	}},
 }
 
@@ -143,7 +143,7 @@ func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wro
 			k := keepers[r.IntN(len(keepers))]
 			k.Work |= keeper.ReleaseHolds
 			if r.IntN(2) == 0 {
-				k.Work |= keeper.InspectGate
+				k.Work |= keeper.CorrectGate
 			}
 			if err := k.Step(t.Context()); err != nil && !fencedOff(err) {
 				t.Fatalf("step of the keeper: got error %v, want none or a fencing error", err)

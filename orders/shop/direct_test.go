@@ -127,7 +127,7 @@ func TestDirectMode(t *testing.T) {
 		wire.Restore()
 		untilMode(t, orders.ModeGate, a, b)
 		a.settledAt(t, 4, 3)
-		if a.Controller().Counters().DirectLeft.Load()+b.Controller().Counters().DirectLeft.Load() != 1 {
+		if a.Controller().Counters().DirectEnded.Load()+b.Controller().Counters().DirectEnded.Load() != 1 {
 			t.Error("sale: got direct mode left not exactly once, want once")
 		}
 		check.Eventually(t, "joe has the last units, through the gate", func() bool {

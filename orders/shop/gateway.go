@@ -31,9 +31,9 @@ func (s *Service) remembersSoldOut(p Placement) (epoch int64, soldOut bool) {
 		return 0, false
 	}
 	epoch, soldOut = s.gate.KnownSoldOut(p.SKU, p.Buyer)
-	// A fresh copy of the sales that does not vouch for the gate overrules the memory, because a
-	// newer gate may have units. If the copy is old, the memory counts, but finalOrUnavailable returns
-	// ErrUnavailable for a request with a key.
+	// If the copy is fresh but does not vouch for the gate, a newer gate may have units, so the
+	// gate is asked. If the copy is old, it proves nothing. The memory then counts, and
+	// finalOrUnavailable returns ErrUnavailable for a request with a key.
 	return epoch, soldOut && (s.catalog.Vouches(p.SKU, epoch) || !s.catalog.IsFresh())
 }
 
@@ -53,16 +53,16 @@ func (s *Service) reserve(ctx context.Context, p Placement, sale *orders.Sale) (
 	if reserved.Epoch < sale.Epoch { // an old gate has accepted the order, so no keeper commits it
 		return Placed{}, inventory.ErrRebuilding
 	}
-	pending := &orders.Order{
+	unconfirmed := &orders.Order{
 		ID: reserved.OrderID, SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,
 		Amount: sale.Price * p.Quantity, Currency: sale.Currency, Status: orders.Reserved, CreatedAt: reserved.AcceptedAt,
 	}
 	if reserved.Replayed { // another request made the order: wait for that order
 		s.waiters.leave(waiter)
 		waiter = s.waiters.wait(reserved.OrderID)
-		return s.durableOrPending(ctx, p, waiter, pending)
+		return s.durableOrAwait(ctx, p, waiter, unconfirmed)
 	}
-	return s.awaitKeeper(ctx, p, waiter, Placed{Order: pending})
+	return s.awaitKeeper(ctx, p, waiter, Placed{Order: unconfirmed})
 }
 
 // answerRefusalOfGate returns the answer for an order that the gate has not accepted. If the error
@@ -75,7 +75,7 @@ func (s *Service) answerRefusalOfGate(ctx context.Context, p Placement, epoch in
 	case errors.Is(err, inventory.ErrStale):
 		s.controller.ReplaceStaleGate(ctx, p.SKU, epoch)
 	case r.Final:
-		return s.answerRefusal(ctx, p, refusal{reason: err, source: gate, epoch: epoch, mayRepeat: r.KnowsBuyer})
+		return s.answerRefusal(ctx, p, refusal{reason: err, source: gate, epoch: epoch, mayBeReplay: r.KnowsBuyer})
 	}
 	return Placed{}, err
 }

@@ -151,7 +151,7 @@ func (m *modelSale) keep(faults kit.Plan) {
 
 // stale runs an earlier keeper again, which does not know that it may have been replaced.
 func (m *modelSale) stale(k *bare.Keeper, newest bool) {
-	k.Work |= keeper.ReleaseHolds | keeper.InspectGate
+	k.Work |= keeper.ReleaseHolds | keeper.CorrectGate
 	err := k.Run(context.WithoutCancel(m.outer.Context()))
 	fenced := errors.Is(err, orders.ErrFenced)
 	if err != nil && !fenced || newest && fenced {

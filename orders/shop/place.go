@@ -61,9 +61,9 @@ func (s *Service) route(ctx context.Context, p Placement, sale *orders.Sale) (Pl
 	case sale.Mode == orders.ModeOver:
 		return s.answerRefusal(ctx, p, refusal{reason: inventory.ErrClosed, source: over})
 	case sale.TakesOnPayment():
-		return s.placeDirect(ctx, s.onPayment, p)
+		return s.placeWithoutGate(ctx, s.onPayment, p)
 	case sale.Mode == orders.ModeDirect:
-		return s.placeDirect(ctx, s.direct, p)
+		return s.placeWithoutGate(ctx, s.direct, p)
 	}
 	return s.reserve(ctx, p, sale)
 }

@@ -135,8 +135,9 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 	})
 }
 
-// A sale changes to units on payment. The gate does not know orders without units. Therefore the
-// first order without units must wait until no node relies on the gate.
+// A sale changes from taking units with an order to taking them with the payment. Nodes may still
+// rely on the old gate, which does not contain orders without units. Therefore such an order is
+// rejected until the next epoch has begun.
 func TestNoOrderWithoutUnitsBeforeTheSwitch(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {

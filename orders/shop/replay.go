@@ -11,10 +11,10 @@ import (
 
 // A refusal holds the reason why an order or a payment is refused, and its source.
 type refusal struct {
-	reason    error
-	source    source
-	epoch     int64 // epoch of the gate, if the source is gate or memory
-	mayRepeat bool  // the request may repeat a durable order: the gate knows the buyer, or it is a payment
+	reason      error
+	source      source
+	epoch       int64 // epoch of the gate, if the source is gate or memory
+	mayBeReplay bool  // the request may repeat a durable order: the gate knows the buyer, or it is a payment
 }
 
 // A source is the origin of a refusal.
@@ -37,16 +37,16 @@ const (
 // outcomeOf). The limiter's errors are not final.
 //
 // A refusal is final if the database has decided, or if the gate has decided and this node's copy
-// of the sale vouches for that gate. Otherwise finalOrUnavailable calls lookup. It looks for the
-// key in the database, and returns the sale once both reads are durable. If the key is unknown
-// there, the refusal is final only if the sale still has the gate that refused. A newer gate, or
-// direct mode, may have accepted the key.
+// of the sale vouches for that gate. Otherwise finalOrUnavailable calls lookup, which
+// reads the sale and then the order with the key from the database. If there is an order, the
+// caller answers with it. If there is none, the refusal is final only if the sale still has the
+// gate that refused, because a newer gate, or direct mode, may have accepted the key.
 //
 // If the copy does not vouch for a refusal from memory, finalOrUnavailable returns ErrUnavailable
 // without asking MySQL. Otherwise a sold-out sale would send every refusal to MySQL.
 func (s *Service) finalOrUnavailable(ctx context.Context, sku string, r refusal, lookup func(context.Context) (*orders.Sale, error)) error {
 	switch {
-	case r.source == database, !r.mayRepeat && r.source != over && s.catalog.Vouches(sku, r.epoch):
+	case r.source == database, !r.mayBeReplay && r.source != over && s.catalog.Vouches(sku, r.epoch):
 		return r.reason
 	case r.source == memory:
 		return orders.ErrUnavailable
@@ -88,11 +88,10 @@ func (s *Service) answerRefusal(ctx context.Context, p Placement, r refusal) (Pl
 	return Placed{}, err
 }
 
-// durableOrPending returns the durable order that has the placement's key. If no such row exists yet,
-// firstOr waits for the order that the gate has for the key. firstOr looks up the key in the
-// database, not the order's id. If the gate had forgotten the key, it has queued a second order
-// under the key, and the id of the second order never becomes a row.
-func (s *Service) durableOrPending(ctx context.Context, p Placement, w *waiter, pending *orders.Order) (Placed, error) {
+// durableOrAwait looks for a row with the placement's key. If there is none yet, it waits for the
+// order that the gate has for the key. It looks for the key and not for the order's id, because a
+// gate that had forgotten the key has queued a second order, which never becomes a row.
+func (s *Service) durableOrAwait(ctx context.Context, p Placement, w *waiter, pending *orders.Order) (Placed, error) {
 	within, cancel := context.WithTimeout(ctx, s.store.Timeout)
 	defer cancel()
 	first, err := s.store.OrderByKey(within, p.SKU, p.Buyer, p.Key)

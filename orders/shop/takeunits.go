@@ -82,7 +82,7 @@ type payment struct {
 // read from the database that the payment is not decided.
 func (p *payment) finalOrUnavailable(ctx context.Context, sku string, reason orders.Reason) error {
 	r := p.refusal
-	r.reason, r.mayRepeat = reason.Err(), true
+	r.reason, r.mayBeReplay = reason.Err(), true
 	return p.Service.finalOrUnavailable(ctx, sku, r, func(ctx context.Context) (*orders.Sale, error) {
 		_, sale, err := p.store.Lookup(ctx, sku, "", "")
 		return sale, err

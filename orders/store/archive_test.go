@@ -245,7 +245,7 @@ func TestSKUOfAnArchivedSale(t *testing.T) {
 			t.Fatalf("change of the archived sale, %s: got another error than ErrUnavailable", name)
 		}
 	}
-	together, err := store.CommitTogether(ctx, []SaleOrders{{"S", 7, []inventory.QueuedOrder{kit.QueuedOrder("q", "bob", "", 1)}}})
+	together, err := store.CommitTogether(ctx, []QueuedBatch{{"S", 7, []inventory.QueuedOrder{kit.QueuedOrder("q", "bob", "", 1)}}})
 	if check.Must(t, err); together[0] != nil {
 		t.Errorf("commit of the last keeper: got %+v, want no decisions", together)
 	}

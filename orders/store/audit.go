@@ -43,8 +43,9 @@ func (s *Store) Audit(ctx context.Context, inspect func(ctx context.Context, sku
 	return a, nil
 }
 
-// InspectRows replaces the gate in an Audit of a sale in direct mode. Units that are not sold are
-// available, except for units of closed orders that are not marked released.
+// InspectRows is the inspect function of an Audit of a sale in direct mode, which sells without
+// its gate. The available units are the total, minus the sold units, minus the units of closed
+// orders that are not marked released.
 func (s *Store) InspectRows(ctx context.Context, sku string) (v inventory.View, err error) {
 	err = s.DB.WithContext(ctx).Raw(`SELECT total - sold - (SELECT COALESCE(SUM(quantity), 0) FROM orders
 		WHERE sku = ? AND status IN ? AND restored_at IS NULL) FROM sales WHERE sku = ?`, sku, orders.ClosedStatuses, sku).Scan(&v.Available).Error

@@ -169,8 +169,8 @@ func TestSessionsLeaveAReplacedServer(t *testing.T) {
 	}
 }
 
-// A call that has timed out may still be running. It reads nothing more, and does not touch the
-// callers that have left.
+// A call that has timed out may still be running. After its current read it starts no other read,
+// and it does not use the batch, which coalesce has cleared.
 func TestReadsAfterTheTimeout(t *testing.T) {
 	store := openStore(t, servertest.OpenSQL(t, servers.KindReal))
 	reads, release := make(chan struct{}), make(chan struct{})

@@ -69,7 +69,7 @@ func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (_ *orders.O
 		claims []orders.Claim
 	}
 	found, err := durably(ctx, s, orderLane, func(db *gorm.DB) (r rows, err error) {
-		if r.order, err = orderOf(db, buyer, id); err != nil {
+		if r.order, err = readOrderOf(db, buyer, id); err != nil {
 			return r, err
 		}
 		err = db.Where("order_id = ? AND payment_ref = ?", id, ref).Find(&r.claims).Error

@@ -29,7 +29,7 @@ func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []in
 		if err != nil {
 			return nil, err
 		}
-		return s.decideAndWrite(tx, []SaleBatch{{Sale: sale, fence: fence, Orders: queued}}, gated)
+		return s.decideAndWrite(tx, []LockedBatch{{Sale: sale, fence: fence, Orders: queued}}, gated)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("commit %d orders of %s: %w", len(queued), sku, err)
@@ -48,13 +48,13 @@ type origin int
 
 // The origins.
 const (
-	gated       origin = iota // a gate has accepted the orders and holds their units
-	WithoutGate               // no gate has accepted the orders: direct mode
-	onPayment                 // the orders need no gate, because they take no units until they are paid
+	gated      origin = iota // a gate has accepted the orders and holds their units
+	DirectMode               // no gate has accepted the orders: direct mode
+	onPayment                // the orders need no gate, because they take no units until they are paid
 )
 
-// A SaleBatch contains the orders of one SKU in a transaction that has locked the sale's row.
-type SaleBatch struct {
+// A LockedBatch contains the orders of one SKU in a transaction that has locked the sale's row.
+type LockedBatch struct {
 	Sale   *LockedSale
 	fence  int64 // the fence that the sale must still have
 	Orders []inventory.QueuedOrder
@@ -63,7 +63,7 @@ type SaleBatch struct {
 
 // decideAndWrite decides on orders whose sales are locked, inserts their rows and counts the
 // units sold. If no gate has accepted the orders, a refused order leaves no row.
-func (s *Store) decideAndWrite(tx *gorm.DB, batches []SaleBatch, via origin) ([][]orders.Decision, error) {
+func (s *Store) decideAndWrite(tx *gorm.DB, batches []LockedBatch, via origin) ([][]orders.Decision, error) {
 	ledgers, err := s.ReadLedgers(tx, batches)
 	if err != nil {
 		return nil, err

@@ -136,7 +136,7 @@ func (d dialect) lockRows(tx *gorm.DB, wait bool, skus ...string) (rows []Locked
 	if err != nil || !separateClock {
 		return rows, err
 	}
-	now, err := d.clock(tx)
+	now, err := d.readTime(tx)
 	for i := range rows {
 		rows[i].Now = now
 	}

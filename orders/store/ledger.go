@@ -23,7 +23,7 @@ const usualOrders, fewMore = 2, 16
 // ReadLedgers reads a ledger for each batch, with all orders that the batch's buyers have
 // made of the SKU. For a buyer with OrdersPerBuyer orders it reads only the orders that the
 // batch names.
-func (s *Store) ReadLedgers(tx *gorm.DB, batches []SaleBatch) ([]*orders.Ledger, error) {
+func (s *Store) ReadLedgers(tx *gorm.DB, batches []LockedBatch) ([]*orders.Ledger, error) {
 	var buyers []saleBuyer
 	created := map[string]time.Time{} // SKU → creation time of the sale
 	for _, batch := range batches {
@@ -122,7 +122,7 @@ func (s *Store) isFull(tx *gorm.DB, b saleBuyer) (bool, error) {
 
 // readFull adds to the ledger the orders of full buyers that the batch names. For a
 // Payment it also reads the buyer's units.
-func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool, batch SaleBatch) error {
+func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool, batch LockedBatch) error {
 	var ids, keys []any
 	for _, q := range batch.Orders {
 		if !full[saleBuyer{l.Sale.SKU, q.Buyer}] {

@@ -55,7 +55,7 @@ func TestCommitDoesNotGrowWithOneBuyersOrders(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				ledgers, err := store.ReadLedgers(tx, []SaleBatch{{Sale: locked, fence: 1, Orders: batch}})
+				ledgers, err := store.ReadLedgers(tx, []LockedBatch{{Sale: locked, fence: 1, Orders: batch}})
 				refused = ledgers[0].Decide(batch[0]).Refused
 				return err
 			})
@@ -99,15 +99,15 @@ func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
 		}
 		r := check.Rand(t)
 		for range 60 {
-			batches := []SaleOrders{{"R", 0, anyBatch(r, "R", counts)}, {"S", 0, anyBatch(r, "S", counts)}}
+			batches := []QueuedBatch{{"R", 0, anyBatch(r, "R", counts)}, {"S", 0, anyBatch(r, "S", counts)}}
 			check.Must(t, store.Transact(t.Context(), func(tx *gorm.DB) error {
 				sales, err := store.lockFree(tx, batches)
 				if err != nil {
 					return err
 				}
-				var locked []SaleBatch
+				var locked []LockedBatch
 				for _, b := range batches {
-					locked = append(locked, SaleBatch{Sale: sales[b.SKU], Orders: b.Orders})
+					locked = append(locked, LockedBatch{Sale: sales[b.SKU], Orders: b.Orders})
 				}
 				ledgers, err := store.ReadLedgers(tx, locked)
 				if err != nil {

@@ -59,7 +59,7 @@ const forgetNodeAfter = time.Hour
 // could deadlock.
 func (s *Store) Heartbeat(ctx context.Context, node string, unwritable []string, alive time.Duration) ([]Node, error) {
 	db := s.DB.WithContext(ctx)
-	now, err := s.clock(db)
+	now, err := s.readTime(db)
 	if err != nil {
 		return nil, fmt.Errorf("write the heartbeat of %s: %w", node, err)
 	}
@@ -97,7 +97,7 @@ func (s *Store) Heartbeat(ctx context.Context, node string, unwritable []string,
 // sorted by id, with their stats.
 func (s *Store) LiveNodes(ctx context.Context, alive time.Duration) ([]Node, error) {
 	db := s.DB.WithContext(ctx)
-	now, err := s.clock(db)
+	now, err := s.readTime(db)
 	if err != nil {
 		return nil, fmt.Errorf("read the nodes: %w", err)
 	}

@@ -20,10 +20,10 @@ import (
 
 // OrderOf reads an order of buyer. Error: ErrNotFound, also for an order of another buyer.
 func (s *Store) OrderOf(ctx context.Context, buyer, id string) (*orders.Order, error) {
-	return durably(ctx, s, orderLane, func(db *gorm.DB) (*orders.Order, error) { return orderOf(db, buyer, id) })
+	return durably(ctx, s, orderLane, func(db *gorm.DB) (*orders.Order, error) { return readOrderOf(db, buyer, id) })
 }
 
-func orderOf(db *gorm.DB, buyer, id string) (*orders.Order, error) {
+func readOrderOf(db *gorm.DB, buyer, id string) (*orders.Order, error) {
 	return first[orders.Order](db.Where("id = ? AND buyer = ?", id, buyer), "order")
 }
 

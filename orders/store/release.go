@@ -34,7 +34,7 @@ func (s *Store) MarkOrdersReleased(ctx context.Context, sku string, fence int64,
 			return err
 		}
 		return tx.Model(&orders.Order{}).Where("id IN ? AND restored_at IS NULL", ids).
-			Updates(map[string]any{"restored_at": s.now()}).Error
+			Updates(map[string]any{"restored_at": s.sqlNow()}).Error
 	})
 	return wrap(err, "mark %d orders of %s released", len(ids), sku)
 }

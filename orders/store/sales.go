@@ -63,7 +63,7 @@ func (s *Store) createSale(tx *gorm.DB, sale orders.Sale, ifMatch []string) (ord
 	if len(ifMatch) > 0 {
 		return sale, orders.ErrPrecondition
 	}
-	now, err := s.clock(tx)
+	now, err := s.readTime(tx)
 	if err != nil {
 		return sale, err
 	}
@@ -128,7 +128,7 @@ func (s *Store) Sales(ctx context.Context) ([]orders.Sale, time.Time, error) {
 }
 
 func (s *Store) sales(db *gorm.DB) ([]orders.Sale, time.Time, error) {
-	now, err := s.clock(db)
+	now, err := s.readTime(db)
 	if err != nil {
 		return nil, now, fmt.Errorf("read the database's clock: %w", err)
 	}

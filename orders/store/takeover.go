@@ -19,7 +19,7 @@ import (
 // takeover whose keeper is still running.
 func (s *Store) TakeOver(ctx context.Context, sku string) (*orders.Sale, error) {
 	sale, err := transact(ctx, s, func(tx *gorm.DB) (*LockedSale, error) {
-		now, err := s.clock(tx)
+		now, err := s.readTime(tx)
 		if err != nil {
 			return nil, err
 		}
@@ -76,9 +76,9 @@ func (s *Store) BeginEpoch(ctx context.Context, snap *Snapshot, old *orders.Sale
 		}
 		// Mark only the orders that had ended when their rows were read. An order that is paid
 		// later has a hold in the new gate, and the keeper must still drop this hold.
-		for ids := range slices.Chunk(d.ended, namesInQuery) {
+		for ids := range slices.Chunk(d.unmarked, namesInQuery) {
 			snap.Step()
-			if err := tx.Model(&orders.Order{}).Where("id IN ?", ids).Updates(map[string]any{"restored_at": s.now()}).Error; err != nil {
+			if err := tx.Model(&orders.Order{}).Where("id IN ?", ids).Updates(map[string]any{"restored_at": s.sqlNow()}).Error; err != nil {
 				return nil, err
 			}
 		}

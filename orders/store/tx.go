@@ -27,7 +27,7 @@ func (s *Store) Transact(ctx context.Context, f func(tx *gorm.DB) error) error {
 // COMMIT. The transaction then ends with its connection's read timeout, and its outcome is
 // unknown.
 func transact[T any](ctx context.Context, s *Store, f func(tx *gorm.DB) (T, error)) (T, error) {
-	return attempt(ctx, s, func() (result T, err error) {
+	return withRetry(ctx, s, func() (result T, err error) {
 		err = s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 			result, err = f(tx)
 			return err
@@ -39,7 +39,7 @@ func transact[T any](ctx context.Context, s *Store, f func(tx *gorm.DB) (T, erro
 // onSession is transact without a transaction: all statements of f run on one session. On
 // SQLite, which has only one connection, and on a pool of WithPool it only calls f.
 func onSession[T any](ctx context.Context, s *Store, f func(db *gorm.DB) (T, error)) (T, error) {
-	return attempt(ctx, s, func() (none T, _ error) {
+	return withRetry(ctx, s, func() (none T, _ error) {
 		db := s.DB.Session(&gorm.Session{NewDB: true, Context: ctx})
 		if pool, ok := db.Statement.ConnPool.(*sql.DB); ok && !s.sqlite {
 			session, err := pool.Conn(ctx)
@@ -53,8 +53,8 @@ func onSession[T any](ctx context.Context, s *Store, f func(db *gorm.DB) (T, err
 	})
 }
 
-// attempt calls f with retry, and returns when ctx ends, even if f has not returned.
-func attempt[T any](ctx context.Context, s *Store, f func() (T, error)) (result T, err error) {
+// withRetry calls f with retry, and returns when ctx ends, even if f has not returned.
+func withRetry[T any](ctx context.Context, s *Store, f func() (T, error)) (result T, err error) {
 	err = s.retry(ctx, func() error {
 		var made T
 		done := make(chan error, 1)
@@ -134,16 +134,16 @@ func (s *Store) lockSaleAs(tx *gorm.DB, sku string, fence int64) (*LockedSale, e
 	return sale, err
 }
 
-// now returns an SQL expression for the database's time.
-func (d dialect) now() clause.Expr {
+// sqlNow returns an SQL expression for the database's time.
+func (d dialect) sqlNow() clause.Expr {
 	if d.sqlite { // SQLite runs in this process and has its clock
 		return gorm.Expr("?", time.Now().UTC().Truncate(time.Millisecond))
 	}
 	return gorm.Expr("UTC_TIMESTAMP(3)")
 }
 
-// clock returns the database's time.
-func (d dialect) clock(tx *gorm.DB) (now time.Time, err error) {
+// readTime returns the database's time.
+func (d dialect) readTime(tx *gorm.DB) (now time.Time, err error) {
 	if d.sqlite {
 		return time.Now().UTC().Truncate(time.Millisecond), nil
 	}

@@ -23,7 +23,7 @@ const noneWrites = "NOT EXISTS (SELECT 1 FROM nodes WHERE seen_at > ? AND seen_a
 // orders of the old gate cannot be committed.
 func (s *Store) EnterDirect(ctx context.Context, sku string, epoch int64, master string, alive time.Duration) (entered bool, err error) {
 	db := s.DB.WithContext(ctx)
-	now, err := s.clock(db)
+	now, err := s.readTime(db)
 	if err != nil {
 		return false, fmt.Errorf("enter direct mode of %s: %w", sku, err)
 	}
@@ -40,7 +40,7 @@ func (s *Store) EnterDirect(ctx context.Context, sku string, epoch int64, master
 // error is orders.ErrNotDirect, nothing was changed. After any other error the outcome is
 // unknown.
 func (s *Store) CommitDirect(ctx context.Context, sku string, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
-	return s.CommitWithoutGate(ctx, sku, batch, WithoutGate, orders.ErrNotDirect, func(sale *LockedSale) bool { return sale.Mode == orders.ModeDirect })
+	return s.CommitWithoutGate(ctx, sku, batch, DirectMode, orders.ErrNotDirect, func(sale *LockedSale) bool { return sale.Mode == orders.ModeDirect })
 }
 
 // CommitWithoutGate is Commit for orders that no gate has accepted. It checks the sale's time
@@ -58,14 +58,14 @@ func (s *Store) CommitWithoutGate(ctx context.Context, sku string, batch []inven
 		for i := range batch {
 			batch[i].AcceptedAt = sale.Now
 		}
-		one := SaleBatch{Sale: sale, fence: sale.Fence, Orders: batch}
+		one := LockedBatch{Sale: sale, fence: sale.Fence, Orders: batch}
 		switch {
 		case sale.Now.Before(sale.OpensAt):
 			one.window = orders.NotOpen
 		case !sale.Now.Before(sale.ClosesAt):
 			one.window = orders.Closed
 		}
-		return s.decideAndWrite(tx, []SaleBatch{one}, via)
+		return s.decideAndWrite(tx, []LockedBatch{one}, via)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("commit %d orders of %s without a gate: %w", len(batch), sku, err)

@@ -64,8 +64,8 @@ func drawLimit(t *rapid.T) limit.Limit {
 	return l
 }
 
-// drawPause prefers the times at which faults show: around the time after which a token,
-// or the whole bucket, is refilled.
+// drawPause prefers the pauses at which faults show: about 0, about the refill time of one
+// token, and about the refill time of the whole bucket.
 func drawPause(t *rapid.T, pool []limit.Limit) time.Duration {
 	l := rapid.SampledFrom(pool).Draw(t, "limit to wait for")
 	full := l.Window().Microseconds()

@@ -54,7 +54,7 @@ func KeeperOf(t testing.TB, st *store.Store, gate keeper.Gate, sku string) *Keep
 	t.Helper()
 	k, err := TakeOver(t, st, gate, 3, sku)
 	check.Must(t, err)
-	return &Keeper{k, keeper.ReleaseHolds | keeper.InspectGate}
+	return &Keeper{k, keeper.ReleaseHolds | keeper.CorrectGate}
 }
 
 // TakeOver takes over sku and returns its keeper. It acquires no lock, so only the fence separates
@@ -103,7 +103,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // Finish is Run with all work, and fails the test on an error.
 func (k *Keeper) Finish(t testing.TB) {
 	t.Helper()
-	k.Work |= keeper.ReleaseHolds | keeper.InspectGate
+	k.Work |= keeper.ReleaseHolds | keeper.CorrectGate
 	check.Must(t, k.Run(t.Context()))
 }
 

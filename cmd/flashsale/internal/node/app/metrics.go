@@ -121,7 +121,7 @@ func (m *metrics) watch(r *prometheus.Registry, s *shop.Service, st *store.Store
 		"flashsale_keeper_stalled_total":        {"SKUs this node gave up after a lease without progress.", c.Stalled.Load},
 		"flashsale_keeper_failures_total":       {"Keeper passes that failed.", c.Failed.Load},
 		"flashsale_direct_entered_total":        {"Times this node switched a sale to direct mode.", c.DirectEntered.Load},
-		"flashsale_direct_left_total":           {"Times this node switched a sale back from direct mode.", c.DirectLeft.Load},
+		"flashsale_direct_left_total":           {"Times this node switched a sale back from direct mode.", c.DirectEnded.Load},
 		"flashsale_direct_orders_total":         {"Orders this node committed in direct mode.", c.DirectPlaced.Load},
 		"flashsale_direct_refused_total":        {"Orders this node refused in direct mode because --direct-max was full.", c.DirectRefused.Load},
 		"flashsale_orders_expired_total":        {"Unpaid orders this node expired.", c.Expired.Load},

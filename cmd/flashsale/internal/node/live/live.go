@@ -57,7 +57,7 @@ type Live struct {
 	made      int64 // number of snapshots, used by Run only
 	events    eventLog
 	responses responseCounts
-	bySale    atomic.Pointer[map[string]*times] // times of each SKU in the overview
+	bySale    atomic.Pointer[map[string]*times] // response times of orders, by SKU, for the overview
 
 	mu        sync.Mutex
 	histories histories

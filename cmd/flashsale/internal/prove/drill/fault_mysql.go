@@ -93,7 +93,8 @@ func (in *injector) untilAccepted(c call) (got *call) {
 }
 
 // replace makes the replica the primary, and leaves one node at the old primary for a
-// while. During that time both the new primary's nodes and this node receive the calls.
+// while. Each call of asks is repeated at a node of the new primary until it is accepted, and is
+// then sent once to the node at the old primary.
 func (in *injector) replace(p step, skus []string, asks []call) error {
 	ctx, cancel := in.healing()
 	defer cancel()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -138,7 +139,8 @@ func (in *injector) takeOver(replica *redis.Client) error {
 
 // goOverApart promotes the replica while the primary lives. The nodes change to the replica
 // one after another, and both servers accept writes until the last node has changed. One
-// sale is sold out and has only released units. In variant 1, it is restocked.
+// sale is sold out when the fault begins, so it can sell only units that closed orders release.
+// In variant 1, the operator restocks it while the nodes change.
 func goOverApart(in *injector, p step) error {
 	sku := in.skus[p.sku]
 	return in.promote(p, func(ctx context.Context, _ *servers.Redis, replica *redis.Client) error {
@@ -300,10 +302,12 @@ func holdUpChange(in *injector, p step) error {
 	return nil
 }
 
-// shuts reports whether a script shuts the gate of a sale. It is the only script whose
-// two keys are the sale and its queue.
+// shuts reports whether piece is the script that shuts the gate of sku. It is the only script
+// with the sale as its single key and one argument.
 func shuts(piece []byte, sku string) bool {
-	_, keys, found := bytes.Cut(piece, []byte("\r\n$1\r\n2\r\n"))
 	sale := "sale:{" + sku + "}"
-	return found && isScript(piece) && bytes.HasPrefix(keys, fmt.Appendf(nil, "$%d\r\n%s\r\n$%d\r\n%s:queue", len(sale), sale, len(sale)+6, sale))
+	_, arguments, found := bytes.Cut(piece, fmt.Appendf(nil, "\r\n$1\r\n1\r\n$%d\r\n%s\r\n", len(sale), sale))
+	return found && isScript(piece) && oneArgument.Match(arguments)
 }
+
+var oneArgument = regexp.MustCompile(`^\$[0-9]+\r\n[0-9]+\r\n(?:\*|$)`)
