@@ -12,7 +12,7 @@ import (
 )
 
 // Pay, Cancel and Expire change a status by ONE update, which names the old status in its WHERE.
-// Of concurrent updates, one matches the row, and the others match nothing. Cancel and Expire also
+// Of concurrent updates, only one matches the row. Cancel and Expire also
 // lock the sale's row, because they subtract units from sales.sold.
 
 // Pay marks an order of buyer as paid. If the same ref has paid it before, Pay returns the
