@@ -30,7 +30,7 @@ func (g *Gate) state(sku string) *saleState {
 	}
 	s := &saleState{gate: g, sku: sku}
 	s.group = coalesce.New(coalesce.Config[Request, Reservation]{
-		Batch: g.cfg.Batch, InFlight: g.cfg.InFlight, Callers: maxCallers, Timeout: g.cfg.Timeout, Tasks: &g.tasks,
+		MaxBatch: g.cfg.MaxBatch, MaxInFlight: g.cfg.MaxInFlight, MaxCallers: maxCallers, Timeout: g.cfg.Timeout, Tasks: &g.tasks,
 		Call: func(ctx context.Context, _ string, batch []*call) { s.reserveBatch(ctx, batch) },
 	})
 	first, _ := g.skus.LoadOrStore(sku, s)

@@ -20,7 +20,7 @@ import (
 // A paused gate stops every script call, before or after Redis runs it, until the test
 // releases the calls.
 type paused struct {
-	Keeping
+	KeeperGate
 	sku     string
 	calls   chan struct{} // one message for each stopped call
 	free    chan struct{} // closed to release all calls
@@ -64,7 +64,7 @@ func pause(t *testing.T, rdb *redis.Client, at pausedAt, total, perBuyer int64) 
 		}
 		return err
 	})
-	h.Keeping = newGate(client, Config{Timeout: time.Minute, OnBatch: func(b Batch) {
+	h.KeeperGate = newGate(client, Config{Timeout: time.Minute, OnBatch: func(b Batch) {
 		h.mu.Lock()
 		h.sizes = append(h.sizes, b.Requests)
 		h.mu.Unlock()
@@ -104,12 +104,12 @@ func (h *paused) release() {
 
 // taken reports whether an order has a hold. An order with a hold must be queued, and no
 // other.
-func taken(t *testing.T, g Keeping, sku, id string) bool {
+func taken(t *testing.T, g KeeperGate, sku, id string) bool {
 	t.Helper()
 	view := inspect(t, g, sku)
-	_, _, holds, err := g.Held(t.Context(), id, "another", sku)
+	_, _, holds, err := g.FindHold(t.Context(), id, "another", sku)
 	check.Must(t, err)
-	if queued := slices.ContainsFunc(view.Orders, func(q Queued) bool { return q.OrderID == id }); queued != holds {
+	if queued := slices.ContainsFunc(view.Orders, func(q QueuedOrder) bool { return q.OrderID == id }); queued != holds {
 		t.Errorf("order %s: got hold %v, queued %v, want both or neither", id, holds, queued)
 	}
 	return holds
@@ -136,7 +136,7 @@ func TestCallersShareCalls(t *testing.T) {
 		if peak := h.peak.Load(); peak != inFlight {
 			t.Errorf("concurrent calls to Redis: got %d, want %d", peak, inFlight)
 		}
-		if view := inspect(t, h.Keeping, sku); view.Available != 1000-callers-2 || view.Holds != callers+2 {
+		if view := inspect(t, h.KeeperGate, sku); view.Available != 1000-callers-2 || view.Holds != callers+2 {
 			t.Errorf("gate of the sale: got %d available, %d holds, want %d and %d", view.Available, view.Holds, 1000-callers-2, callers+2)
 		}
 	})
@@ -161,7 +161,7 @@ func TestCallerGivesUp(t *testing.T) {
 			h, sku := pause(t, rdb, beforeRedis, 10, 10)
 			h.fill(t)
 			giveUp(t, h, "o", func() { h.queued(t, 1) })
-			if taken(t, h.Keeping, sku, "o") {
+			if taken(t, h.KeeperGate, sku, "o") {
 				t.Error("order that was not sent: it has units, want none")
 			}
 		})
@@ -169,7 +169,7 @@ func TestCallerGivesUp(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				h, sku := pause(t, rdb, at, 10, 10)
 				giveUp(t, h, "o", func() { <-h.calls })
-				if !taken(t, h.Keeping, sku, "o") {
+				if !taken(t, h.KeeperGate, sku, "o") {
 					t.Error("order that was sent: it has no units, want them")
 				}
 			})
@@ -192,7 +192,7 @@ func TestCallerGivesUp(t *testing.T) {
 func TestTooManyCallers(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		h, sku := pause(t, rdb, beforeRedis, 10, 10)
-		h.state(sku).group.Callers = inFlight + 1
+		h.state(sku).group.MaxCallers = inFlight + 1
 		h.fill(t)
 		h.call(t.Context(), order(sku, "last", "ann"), func(_ Reservation, err error) { check.Must(t, err) })
 		h.queued(t, 1)
@@ -202,7 +202,7 @@ func TestTooManyCallers(t *testing.T) {
 		check.Is(t, h.Wait(soon), context.DeadlineExceeded)
 		h.release()
 		check.Must(t, h.Wait(t.Context()))
-		if !taken(t, h.Keeping, sku, "last") || taken(t, h.Keeping, sku, "over") {
+		if !taken(t, h.KeeperGate, sku, "last") || taken(t, h.KeeperGate, sku, "over") {
 			t.Error("units at the full queue: got some of the refused order, or none of the accepted order")
 		}
 	})
@@ -241,7 +241,7 @@ func TestBatchSurvivesACallerThatGivesUp(t *testing.T) {
 				if (i == quitter) != errors.Is(err, context.Canceled) || i != quitter && err != nil {
 					t.Errorf("batch that caller %d left: caller %d got error %v, want an error only for the caller that left", quitter, i, err)
 				}
-				if !taken(t, h.Keeping, sku, fmt.Sprint("o", i)) {
+				if !taken(t, h.KeeperGate, sku, fmt.Sprint("o", i)) {
 					t.Errorf("batch that caller %d left: order o%d has no units, want them", quitter, i)
 				}
 			}
@@ -257,7 +257,7 @@ func TestRedisDoesNotAnswer(t *testing.T) {
 		g := newGate(client, Config{Timeout: timeout})
 		open(t, g, sku, 100, 100) // enough for all callers
 		soon(t, g, order(sku, "before", "ann"))
-		mend := w.Lose(wire.Answers)
+		mend := w.DropTraffic(wire.Answers)
 		var callers sync.WaitGroup
 		for i := range 20 {
 			callers.Go(func() {
@@ -288,8 +288,8 @@ func TestLostReplyTakesUnitsOnce(t *testing.T) {
 			got := reserve(t, g, r)
 			view := inspect(t, g, sku)
 			hold := rdb.HGet(t.Context(), keys.Holds(sku), "o").Val()
-			if hold != fmt.Sprintf("3 %d bob", got.At.UnixMilli()) {
-				t.Errorf("order accepted at %v: got the hold %q, want that time and buyer in it", got.At, hold)
+			if hold != fmt.Sprintf("3 %d bob", got.AcceptedAt.UnixMilli()) {
+				t.Errorf("order accepted at %v: got the hold %q, want that time and buyer in it", got.AcceptedAt, hold)
 			}
 			return lost() == 1, view.Available == 6 && view.QueuedUnits() == 4 && rdb.XLen(t.Context(), keys.Queue(sku)).Val() == 2
 		}

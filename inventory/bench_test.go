@@ -114,7 +114,7 @@ func BenchmarkMemoryPerOrder(b *testing.B) {
 		}
 		queued := used()
 		for {
-			queue, err := g.Queue(b.Context(), sku, "", 500)
+			queue, err := g.ReadQueue(b.Context(), sku, "", 500)
 			check.Must(b, err)
 			if len(queue) == 0 {
 				break

@@ -13,14 +13,14 @@ import (
 )
 
 // openCluster returns a gate on a cluster, configured as in a node.
-func openCluster(t *testing.T, c *servers.RedisCluster) (Keeping, *redis.ClusterClient) {
+func openCluster(t *testing.T, c *servers.RedisCluster) (KeeperGate, *redis.ClusterClient) {
 	t.Helper()
 	var addrs []string
 	for _, n := range c.Nodes {
 		addrs = append(addrs, n.Addr())
 	}
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: 1, DialerRetries: 1,
-		PoolSize: 1000, // go-redis keeps dialling in the background after that many failures
+		PoolSize: 1000, // after PoolSize failed dials, go-redis keeps dialling in the background
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
 	g := newGate(rdb, patient)
@@ -44,13 +44,13 @@ func TestClusterFailoverThatLosesARelease(t *testing.T) {
 	reserve(t, g, order(sku, "released", "ann"))
 	check.Must(t, rdb.ForEachSlave(ctx, func(ctx context.Context, r *redis.Client) error { return r.Ping(ctx).Err() }))
 
-	check.Must(t, master.Replicated(ctx))
-	check.Must(t, master.Detach(ctx, replica))
-	if n, err := g.Release(ctx, sku, first, []string{"released"}); n != 1 || err != nil {
+	check.Must(t, master.WaitReplicated(ctx))
+	check.Must(t, master.DetachReplica(ctx, replica))
+	if n, err := g.ReleaseHolds(ctx, sku, first, []string{"released"}); n != 1 || err != nil {
 		t.Fatalf("release of a hold: got %d units released, error %v, want 1", n, err)
 	}
 	check.Must(t, c.Failover(ctx, master, replica))
-	g.Probe(ctx) // notices that the master is gone, but not which replica was promoted
+	g.ProbeMasters(ctx) // notices that the master is gone, but not which replica was promoted
 	check.Eventually(t, "the new master accepts or refuses an order", func() bool {
 		err = check.Err(g.Reserve(ctx, order(sku, "new", "bob")))
 		var refusal *Refusal

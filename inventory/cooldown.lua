@@ -1,8 +1,8 @@
 -- Prefix of reserve.lua and of the scripts that release units (scripts.go).
 --
--- Units released to an empty gate are sold only after a cooldown. A node may refuse
--- from memory for up to 100 ms (memory.go). Without the cooldown, a buyer could get such
--- a unit at one node while another node refuses the replay of the same order.
+-- Units released to an empty gate are sold only after a cooldown. A node may refuse from memory
+-- for up to 100 ms (memory.go). Without the cooldown, a buyer could get a released unit at one
+-- node while another node refuses the replay of the same order.
 local COOLDOWN = 101 -- ms
 
 -- cool_down(sale) starts the cooldown of the sale.

@@ -3,7 +3,7 @@
 -- date.
 --
 -- The keeper's fence is in the database, and scripts cannot check it. Therefore a keeper
--- that was replaced may still reach the gate. Its calls do no harm: Release and Confirm
+-- that was replaced may still reach the gate. Its calls do no harm: ReleaseHolds and DropHolds
 -- name orders that are closed or paid in the database. Shutting a gate costs another
 -- rebuild, and the next comparison corrects old terms. Install opens only the gate that
 -- the same keeper has shut.

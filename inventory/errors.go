@@ -29,12 +29,12 @@ var (
 	ErrLate = errors.New("inventory: the call reached Redis after its deadline")
 )
 
-// A Refusal describes why the gate refused an order. If Known is set, the request may be
+// A Refusal describes why the gate refused an order. If KnowsBuyer is set, the request may be
 // the replay of an order that has left the queue.
 type Refusal struct {
-	Reason error
-	Known  bool // the buyer has had an order of this SKU
-	Final  bool // the reason lies in the sale or the buyer, not in the state of the gate
+	Reason     error
+	KnowsBuyer bool // the buyer has had an order of this SKU
+	Final      bool // the reason lies in the sale or the buyer, not in the state of the gate
 }
 
 func (r *Refusal) Error() string { return r.Reason.Error() }
@@ -49,7 +49,7 @@ var refusals = func() map[int64]*Refusal {
 		-20: ErrNotOpen, -21: ErrClosed, -22: ErrBuyerLimit, -23: ErrSoldOut, -24: ErrMismatch, -25: ErrCoolingDown,
 	} {
 		byCode[code] = &Refusal{Reason: reason, Final: code <= -20}
-		byCode[code-100] = &Refusal{Reason: reason, Final: code <= -20, Known: true}
+		byCode[code-100] = &Refusal{Reason: reason, Final: code <= -20, KnowsBuyer: true}
 	}
 	return byCode
 }()

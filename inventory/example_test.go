@@ -25,7 +25,7 @@ func Example() {
 	defer func() { _ = server.Close() }()
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true})
 	defer func() { _ = rdb.Close() }()
-	gate := inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{})}
+	gate := inventory.KeeperGate{Gate: inventory.New(rdb, inventory.Config{})}
 
 	// The database issues the fence to the keeper of the SKU, and a new epoch for each
 	// gate.
@@ -51,7 +51,7 @@ func Example() {
 
 	// The keeper inserts these rows in one transaction and then removes them from the
 	// queue.
-	queued, err := gate.Queue(ctx, "sneaker", "", 500)
+	queued, err := gate.ReadQueue(ctx, "sneaker", "", 500)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -62,12 +62,12 @@ func Example() {
 	// An order was cancelled in the database. Its units are released once, however
 	// often the call is repeated.
 	for range 2 {
-		units, err := gate.Release(ctx, "sneaker", epoch, []string{"order-1"})
+		units, err := gate.ReleaseHolds(ctx, "sneaker", epoch, []string{"order-1"})
 		fmt.Println("units released:", units, err)
 	}
 
 	// A keeper that names the epoch of an older gate is refused.
-	_, err = gate.Release(ctx, "sneaker", epoch-1, []string{"order-2"})
+	_, err = gate.ReleaseHolds(ctx, "sneaker", epoch-1, []string{"order-2"})
 	fmt.Println("another epoch:", errors.Is(err, inventory.ErrEpoch))
 
 	// Output:

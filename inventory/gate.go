@@ -15,15 +15,15 @@ import (
 
 // Config holds the settings of a Gate. Zero and negative values mean the defaults.
 type Config struct {
-	// Batch is the largest number of requests that share one script call. The default,
+	// MaxBatch is the largest number of requests that share one script call. The default,
 	// 256, is also the maximum, because Lua passes a limited number of values to one
 	// command. A full batch occupies Redis for about 2 ms.
-	Batch int
-	// InFlight is the largest number of concurrent script calls for one SKU. Default 2:
+	MaxBatch int
+	// MaxInFlight is the largest number of concurrent script calls for one SKU. Default 2:
 	// one batch travels while Redis processes another. More calls would only make the
 	// batches smaller.
-	InFlight int
-	// Timeout bounds one call of the reserve script, of Queue and of Ack. A call may wait
+	MaxInFlight int
+	// Timeout bounds one call of the reserve script, of ReadQueue and of Ack. A call may wait
 	// as long again for earlier calls. The end of a caller's context does not end a call
 	// that other callers share. Default 1 s.
 	Timeout time.Duration
@@ -39,10 +39,10 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Batch <= 0 || c.Batch > 256 {
-		c.Batch = 256
+	if c.MaxBatch <= 0 || c.MaxBatch > 256 {
+		c.MaxBatch = 256
 	}
-	c.InFlight = cmp.Or(max(c.InFlight, 0), 2)
+	c.MaxInFlight = cmp.Or(max(c.MaxInFlight, 0), 2)
 	c.Timeout = cmp.Or(max(c.Timeout, 0), time.Second)
 	c.QueueLimit = cmp.Or(max(c.QueueLimit, 0), 20_000)
 	c.SoldOutFor = cmp.Or(max(c.SoldOutFor, 0), 100*time.Millisecond)
@@ -63,10 +63,10 @@ type Gate struct {
 	changes atomic.Int64 // number of changed replIDs
 }
 
-// Keeping adds the calls that a keeper needs to a Gate. A keeper moves orders between
+// KeeperGate adds the calls that a keeper needs to a Gate. A keeper moves orders between
 // Redis and the database. Only the keeper of a SKU calls the methods that change the
 // SKU's gate.
-type Keeping struct{ *Gate }
+type KeeperGate struct{ *Gate }
 
 // New returns a Gate on rdb. The client must have ContextTimeoutEnabled set, because
 // Config.Timeout has no effect otherwise. It must not read from replicas.

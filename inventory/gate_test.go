@@ -47,7 +47,7 @@ func gateMatchesModel(rt *rapid.T, rdb *redis.Client, entry int) {
 		"reserve late": func(*rapid.T) { w.reserveLate() },
 		"read":         func(*rapid.T) { w.readSome() },
 		"release":      func(*rapid.T) { w.releaseSome() },
-		"confirm":      func(*rapid.T) { w.confirmSome() },
+		"drop":         func(*rapid.T) { w.dropSome() },
 		"ack":          func(*rapid.T) { w.ackSome() },
 		"terms":        func(*rapid.T) { w.changeTerms() },
 		"shut":         func(*rapid.T) { w.shut() },
@@ -60,14 +60,14 @@ type walk struct {
 	*rapid.T
 	rdb   *redis.Client
 	sku   string
-	nodes []Keeping // gates of several processes
+	nodes []KeeperGate // gates of several processes
 	model *model
 
-	ids   []string // all order ids so far
-	stale []Queued // orders that have left the queue
+	ids   []string      // all order ids so far
+	stale []QueuedOrder // orders that have left the queue
 }
 
-func (w *walk) node() Keeping { return w.nodes[rapid.IntRange(0, len(w.nodes)-1).Draw(w.T, "node")] }
+func (w *walk) node() KeeperGate { return w.nodes[rapid.IntRange(0, len(w.nodes)-1).Draw(w.T, "node")] }
 
 func (w *walk) same(what string, got, want any) {
 	w.Helper()
@@ -105,17 +105,17 @@ func (w *walk) check() {
 	}
 
 	g := w.nodes[0]
-	queue, err := g.Queue(context.Background(), w.sku, "", 1000)
+	queue, err := g.ReadQueue(context.Background(), w.sku, "", 1000)
 	w.same("queue", fmt.Sprint(queue, err), fmt.Sprint(w.model.queue, error(nil)))
 	view, err := g.Inspect(context.Background(), w.sku)
 	want := View{}
 	if m := w.model; m.exists {
-		want.Summary = Summary{Exists: true, Open: m.open, Epoch: m.epoch, Terms: view.Terms, Available: m.available, Queued: int64(len(m.queue)), Granted: m.granted}
+		want.Summary = Summary{Exists: true, Open: m.open, Epoch: m.epoch, Terms: view.Terms, Available: m.available, QueuedOrders: int64(len(m.queue)), GrantedOrders: m.granted}
 		want.Holds, want.Buyers, want.Orders = int64(len(m.holds)), int64(len(m.buyers)), m.queue
 	}
 	w.same("inspect", fmt.Sprint(view, err), fmt.Sprint(want, error(nil)))
 	summary, err := g.Summaries(context.Background(), w.sku)
-	if err != nil || summary[0].Available != view.Available || summary[0].Queued != view.Queued || view.Exists && (summary[0] != view.Summary || !view.Terms.Equal(w.model.terms)) {
+	if err != nil || summary[0].Available != view.Available || summary[0].QueuedOrders != view.QueuedOrders || view.Exists && (summary[0] != view.Summary || !view.Terms.Equal(w.model.terms)) {
 		w.Fatalf("summary of the gate: got %+v, error %v, want %+v", summary, err, view.Summary)
 	}
 }
@@ -160,7 +160,7 @@ func (w *walk) reserveSome() {
 			w.Fatalf("reserve %+v: the gate differs from the model: %v", c.Q, err)
 		}
 		if want.reason == nil && !want.replayed && want.at.IsZero() {
-			w.model.reservedAt(want.id, c.Answer.At)
+			w.model.reservedAt(want.id, c.Answer.AcceptedAt)
 		}
 	}
 	w.nameEntries()
@@ -169,11 +169,11 @@ func (w *walk) reserveSome() {
 // nameEntries copies the ids of new entries from Redis to the model. Each entry must
 // contain as many orders of the call as fit.
 func (w *walk) nameEntries() {
-	queue, err := w.nodes[0].Queue(context.Background(), w.sku, "", 1000)
+	queue, err := w.nodes[0].ReadQueue(context.Background(), w.sku, "", 1000)
 	if err != nil || len(queue) != len(w.model.queue) {
 		w.Fatalf("queue of the gate: got %d orders, want %d (error %v)", len(queue), len(w.model.queue), err)
 	}
-	known := slices.IndexFunc(w.model.queue, func(q Queued) bool { return q.Entry == "" })
+	known := slices.IndexFunc(w.model.queue, func(q QueuedOrder) bool { return q.Entry == "" })
 	for i := max(known, 0); i < len(queue) && known >= 0; i++ {
 		begins := (i-known)%w.model.entry == 0
 		if i > 0 && begins == (queue[i].Entry == queue[i-1].Entry) {
@@ -190,7 +190,7 @@ func (w *walk) readSome() {
 		after = rapid.SampledFrom(all).Draw(w.T, "order").Entry
 	}
 	limit := rapid.IntRange(1, 8).Draw(w.T, "limit")
-	queue, err := w.node().Queue(context.Background(), w.sku, after, int64(limit))
+	queue, err := w.node().ReadQueue(context.Background(), w.sku, after, int64(limit))
 	w.same("read", fmt.Sprint(queue, err), fmt.Sprint(w.model.read(after, limit), error(nil)))
 }
 
@@ -228,23 +228,23 @@ func (w *walk) someIDs() []string {
 func (w *walk) releaseSome() {
 	k, ids := w.someEpoch(), w.someIDs()
 	want, wantErr := w.model.release(k, ids)
-	got, err := w.node().Release(context.Background(), w.sku, k, ids)
+	got, err := w.node().ReleaseHolds(context.Background(), w.sku, k, ids)
 	w.sameError("release", err, wantErr)
 	w.same("units released", got, want)
 }
 
-func (w *walk) confirmSome() {
+func (w *walk) dropSome() {
 	k, ids := w.someEpoch(), w.someIDs()
-	wantErr := w.model.confirm(k, ids)
-	w.sameError("confirm", w.node().Confirm(context.Background(), w.sku, k, ids), wantErr)
+	wantErr := w.model.dropHolds(k, ids)
+	w.sameError("drop", w.node().DropHolds(context.Background(), w.sku, k, ids), wantErr)
 }
 
 // ackSome removes entries from the head of the queue. Now and then it names entries that
 // are gone, or the wrong orders.
 func (w *walk) ackSome() {
-	var orders []Queued
+	var orders []QueuedOrder
 	var release []string
-	acked := func(q Queued) Queued {
+	acked := func(q QueuedOrder) QueuedOrder {
 		if rapid.IntRange(0, 3).Draw(w.T, "release") == 0 {
 			release = append(release, q.OrderID)
 		}
@@ -257,7 +257,7 @@ func (w *walk) ackSome() {
 	}
 	entries := w.model.entries()
 	for _, entry := range entries[:rapid.IntRange(0, len(entries)).Draw(w.T, "entries")] {
-		var decided []Queued
+		var decided []QueuedOrder
 		for _, q := range entry {
 			decided = append(decided, acked(q))
 		}
@@ -273,7 +273,7 @@ func (w *walk) ackSome() {
 		}
 		orders = append(orders, decided...)
 	}
-	slices.SortStableFunc(orders, func(a, b Queued) int { return compareEntries(a.Entry, b.Entry) })
+	slices.SortStableFunc(orders, func(a, b QueuedOrder) int { return compareEntries(a.Entry, b.Entry) })
 	if len(orders) == 0 {
 		release = nil
 	}
@@ -285,7 +285,7 @@ func (w *walk) ackSome() {
 		w.Errorf("ack: got %d entries left, want entries only if orders are left: %d", left, len(w.model.queue))
 	}
 	for _, q := range was {
-		if !slices.ContainsFunc(w.model.queue, func(left Queued) bool { return left.OrderID == q.OrderID }) {
+		if !slices.ContainsFunc(w.model.queue, func(left QueuedOrder) bool { return left.OrderID == q.OrderID }) {
 			w.stale = append(w.stale, q)
 		}
 	}

@@ -17,14 +17,14 @@ import (
 
 // A Summary is the state of a gate without its orders.
 type Summary struct {
-	Exists, Open bool // Open is false if the gate is missing, or shut for a rebuild
-	Epoch        int64
-	Terms        Terms
-	Available    int64
-	Queued       int64 // orders in the queue, as the gate counts them
-	Granted      int64 // orders accepted since the gate was built
-	Stale        bool  // Redis may have lost writes of the gate: see replid.go. Set only by Summaries
-	Promoted     bool  // this Redis was promoted from a replica of the master on which the gate was built. Set only by Summaries
+	Exists, Open  bool // Open is false if the gate is missing, or shut for a rebuild
+	Epoch         int64
+	Terms         Terms
+	Available     int64
+	QueuedOrders  int64 // orders in the queue, as the gate counts them
+	GrantedOrders int64 // orders accepted since the gate was built
+	Stale         bool  // Redis may have lost writes of the gate: see replid.go. Set only by Summaries
+	Promoted      bool  // this Redis was promoted from a replica of the master on which the gate was built. Set only by Summaries
 }
 
 // A View is the state of a gate at one instant.
@@ -32,10 +32,10 @@ type View struct {
 	Summary
 	Holds, Buyers int64 // orders that hold units; buyers who have had an order
 
-	Orders []Queued         // queued orders
-	Long   bool             // the queue was too long to read, and Orders is empty
-	Held   map[string]bool  // order id → whether the requested order has a hold
-	Units  map[string]int64 // requested buyer → units held or paid
+	Orders       []QueuedOrder    // queued orders
+	QueueTooLong bool             // the queue was too long to read, and Orders is empty
+	HasHold      map[string]bool  // order id → whether the requested order has a hold
+	Units        map[string]int64 // requested buyer → units held or paid
 }
 
 // QueuedUnits returns the units of the orders in the queue.
@@ -56,7 +56,7 @@ func summaryOf(sale []any) Summary {
 		n[i] = number(sale[i])
 	}
 	terms := Terms{Total: n[3], UnitsPerBuyer: n[4], OpensAt: time.UnixMilli(n[5]).UTC(), ClosesAt: time.UnixMilli(n[6]).UTC()}
-	return Summary{Exists: exists, Open: state == "open", Epoch: n[1], Terms: terms, Available: n[2], Queued: n[7], Granted: n[8]}
+	return Summary{Exists: exists, Open: state == "open", Epoch: n[1], Terms: terms, Available: n[2], QueuedOrders: n[7], GrantedOrders: n[8]}
 }
 
 // Inspect reads the gate of sku and its whole queue in one step. If there is no gate,
@@ -70,8 +70,8 @@ const maxTally = 2000
 
 // Tally reads the gate of sku and the state of the given orders and buyers in one step.
 // It takes at most 1,000 order ids and 1,000 buyers. A queue of more than 2,000 orders is
-// not read, and Long is set.
-func (k Keeping) Tally(ctx context.Context, sku string, ids, buyers []string) (View, error) {
+// not read, and QueueTooLong is set.
+func (k KeeperGate) Tally(ctx context.Context, sku string, ids, buyers []string) (View, error) {
 	return k.inspect(ctx, sku, maxTally, ids, buyers)
 }
 
@@ -87,10 +87,10 @@ func (g *Gate) inspect(ctx context.Context, sku string, limit int, ids, buyers [
 	}
 	v := View{
 		Summary: summaryOf(reply[0].([]any)), Holds: number(reply[1]), Buyers: number(reply[2]),
-		Held: map[string]bool{}, Units: map[string]int64{},
+		HasHold: map[string]bool{}, Units: map[string]int64{},
 	}
 	entries, whole := reply[3].([]any)
-	v.Long = !whole
+	v.QueueTooLong = !whole
 	for _, e := range entries {
 		id, orders, err := unpackEntry(e)
 		if err != nil {
@@ -100,7 +100,7 @@ func (g *Gate) inspect(ctx context.Context, sku string, limit int, ids, buyers [
 	}
 	holds, _ := reply[4].([]any)
 	for i, hold := range holds {
-		v.Held[ids[i]] = hold != nil
+		v.HasHold[ids[i]] = hold != nil
 	}
 	units, _ := reply[5].([]any)
 	for i, n := range units {
@@ -134,7 +134,7 @@ func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error)
 		s.Promoted = builtOn != "" && builtOn == id.before
 		if s.Open {
 			s.Stale = builtOn == "?" || builtOn != "" && id.now != "" && builtOn != id.now
-			if state := g.state(sku); state.wentBack(sent, s.Epoch, s.Granted) {
+			if state := g.state(sku); state.wentBack(sent, s.Epoch, s.GrantedOrders) {
 				s.Stale = true
 				if _, _, _, err := state.send(ctx, nil); err != nil { // a call without requests marks the gate
 					return nil, fmt.Errorf("mark the gate of %s stale: %w", sku, err)
@@ -149,19 +149,19 @@ func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error)
 // ScanHolds returns a page of the ids of the orders that hold units at the gate of sku,
 // and the cursor of the next page. The first page has cursor 0, and next is 0 after the
 // last page. An order that holds units during the whole scan is returned at least once.
-func (k Keeping) ScanHolds(ctx context.Context, sku string, cursor uint64) (ids []string, next uint64, err error) {
+func (k KeeperGate) ScanHolds(ctx context.Context, sku string, cursor uint64) (ids []string, next uint64, err error) {
 	return k.scan(ctx, keys.Holds(sku), cursor, 500)
 }
 
 // ScanBuyers returns a page of the buyers who have units at the gate of sku, like
 // ScanHolds. Its pages are smaller, because each buyer is compared with all of the
 // buyer's orders.
-func (k Keeping) ScanBuyers(ctx context.Context, sku string, cursor uint64) (buyers []string, next uint64, err error) {
+func (k KeeperGate) ScanBuyers(ctx context.Context, sku string, cursor uint64) (buyers []string, next uint64, err error) {
 	return k.scan(ctx, keys.Buyers(sku), cursor, 100)
 }
 
 // scan returns a page of about count fields of a hash, without fields whose value is 0.
-func (k Keeping) scan(ctx context.Context, key string, cursor uint64, count int64) (names []string, next uint64, err error) {
+func (k KeeperGate) scan(ctx context.Context, key string, cursor uint64, count int64) (names []string, next uint64, err error) {
 	page, next, err := k.rdb.HScan(ctx, key, cursor, "", count).Result()
 	if err != nil {
 		return nil, 0, fmt.Errorf("read a page of %s: %w", key, err)
@@ -174,9 +174,9 @@ func (k Keeping) scan(ctx context.Context, key string, cursor uint64, count int6
 	return names, next, nil
 }
 
-// Held returns the hold of an order, and the SKU of the gate that has the hold. It asks
+// FindHold returns the hold of an order, and the SKU of the gate that has the hold. It asks
 // the gates of all given SKUs. If no gate has a hold of the order, ok is false.
-func (g *Gate) Held(ctx context.Context, orderID string, skus ...string) (sku string, h Hold, ok bool, err error) {
+func (g *Gate) FindHold(ctx context.Context, orderID string, skus ...string) (sku string, h Hold, ok bool, err error) {
 	cmds, err := g.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, sku := range skus {
 			p.HGet(ctx, keys.Holds(sku), orderID)
@@ -187,7 +187,7 @@ func (g *Gate) Held(ctx context.Context, orderID string, skus ...string) (sku st
 		hold, failed := cmd.(*redis.StringCmd).Result()
 		if part := strings.SplitN(hold, " ", 3); len(part) == 3 {
 			at := time.UnixMilli(number(part[1])).UTC()
-			return skus[i], Hold{OrderID: orderID, Buyer: part[2], Quantity: number(part[0]), At: at}, true, nil
+			return skus[i], Hold{OrderID: orderID, Buyer: part[2], Quantity: number(part[0]), AcceptedAt: at}, true, nil
 		}
 		if errors.Is(err, redis.Nil) { // err is the error of the first failed command
 			err = failed
@@ -212,8 +212,8 @@ func number(v any) int64 {
 
 // A Hold describes the units that the gate has set aside for an open order.
 type Hold struct {
-	OrderID  string
-	Buyer    string
-	Quantity int64
-	At       time.Time // time of acceptance on Redis's clock
+	OrderID    string
+	Buyer      string
+	Quantity   int64
+	AcceptedAt time.Time // time of acceptance on Redis's clock
 }

@@ -22,18 +22,18 @@ func TestTally(t *testing.T) {
 		}
 		install(t, g, sku, 0, truth{
 			Terms: terms(10, 9), Available: 8, Buyers: map[string]int64{"zoe": 2, "bob": 0},
-			Holds: []Hold{{OrderID: "z", Buyer: "zoe", Quantity: 2, At: time.Now()}},
+			Holds: []Hold{{OrderID: "z", Buyer: "zoe", Quantity: 2, AcceptedAt: time.Now()}},
 		})
 		reserve(t, g, Request{OrderID: "a", SKU: sku, Buyer: "ann", Quantity: 3, Key: "k", Fingerprint: "p", Node: "n"})
 		reserve(t, g, order(sku, "b", "ann"))
 		got, err := g.Tally(t.Context(), sku, []string{"gone", "a", "z"}, []string{"nobody", "ann", "zoe"})
 		check.Must(t, err)
-		if !got.Open || got.Epoch != 1 || got.Terms.Total != 10 || got.Available != 4 || got.Holds != 3 || got.Buyers != 3 || got.Queued != 2 || got.Long ||
+		if !got.Open || got.Epoch != 1 || got.Terms.Total != 10 || got.Available != 4 || got.Holds != 3 || got.Buyers != 3 || got.QueuedOrders != 2 || got.QueueTooLong ||
 			got.QueuedUnits() != 4 || len(got.Orders) != 2 || got.Orders[0].Buyer != "ann" {
 			t.Errorf("tally: got %+v, want ann's and zoe's orders", got)
 		}
-		if want := map[string]bool{"gone": false, "a": true, "z": true}; !maps.Equal(got.Held, want) {
-			t.Errorf("holds in the tally: got %v, want %v", got.Held, want)
+		if want := map[string]bool{"gone": false, "a": true, "z": true}; !maps.Equal(got.HasHold, want) {
+			t.Errorf("holds in the tally: got %v, want %v", got.HasHold, want)
 		}
 		if want := map[string]int64{"nobody": 0, "ann": 4, "zoe": 2}; !maps.Equal(got.Units, want) {
 			t.Errorf("units in the tally: got %v, want %v", got.Units, want)
@@ -55,7 +55,7 @@ func TestTallyOfALongQueue(t *testing.T) {
 		check.Must(t, rdb.HSet(t.Context(), "sale:{"+sku+"}", "queued", 1_000_000).Err())
 		got, err := g.Tally(t.Context(), sku, nil, nil)
 		check.Must(t, err)
-		if got.Long || got.QueuedUnits() != 1 || got.Queued != 1_000_000 {
+		if got.QueueTooLong || got.QueuedUnits() != 1 || got.QueuedOrders != 1_000_000 {
 			t.Errorf("tally of one order, counted as a million: got %+v, want the order", got)
 		}
 		pipe := rdb.Pipeline()
@@ -63,18 +63,18 @@ func TestTallyOfALongQueue(t *testing.T) {
 			pipe.XAdd(t.Context(), &redis.XAddArgs{Stream: "sale:{" + sku + "}:queue", Values: []string{"epoch", "1", "x", "1 0 0 1:b/"}})
 		}
 		check.Must(t, check.Err(pipe.Exec(t.Context())))
-		if got, err = g.Tally(t.Context(), sku, nil, nil); err != nil || !got.Long || !got.Open || got.Available != 9 {
+		if got, err = g.Tally(t.Context(), sku, nil, nil); err != nil || !got.QueueTooLong || !got.Open || got.Available != 9 {
 			t.Errorf("tally of a long queue: got %+v, error %v, want Long", got, err)
 		}
 	})
 }
 
-// If the call to one gate fails, Held returns an error rather than no hold.
+// If the call to one gate fails, FindHold returns an error rather than no hold.
 func TestHeldReportsFailures(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, broken := newGate(rdb, patient), newSKU()
 		check.Must(t, rdb.Set(t.Context(), keys.Holds(broken), "no hash", 0).Err())
-		if _, _, ok, err := g.Held(t.Context(), "o", newSKU(), broken); ok || err == nil {
+		if _, _, ok, err := g.FindHold(t.Context(), "o", newSKU(), broken); ok || err == nil {
 			t.Errorf("hold in a failing Redis: got %v, error %v, want an error", ok, err)
 		}
 	})
@@ -87,7 +87,7 @@ func TestScanHolds(t *testing.T) {
 		g, sku := newGate(rdb, patient), newSKU()
 		holds := make([]Hold, n)
 		for i := range holds {
-			holds[i] = Hold{OrderID: fmt.Sprintf("o%d", i), Buyer: "b", Quantity: 1, At: time.Now()}
+			holds[i] = Hold{OrderID: fmt.Sprintf("o%d", i), Buyer: "b", Quantity: 1, AcceptedAt: time.Now()}
 		}
 		install(t, g, sku, 0, truth{Terms: terms(n, n), Holds: holds, Buyers: map[string]int64{"b": n}})
 		seen := map[string]bool{}

@@ -51,7 +51,7 @@ func TestInstallReplacesOnlyAShutGate(t *testing.T) {
 			if got := reserve(t, g, r); got.OrderID != "new" {
 				t.Errorf("order with an earlier key after the rebuild: got %+v, want a new order", got)
 			}
-			queue, err := g.Queue(t.Context(), sku, "", 10)
+			queue, err := g.ReadQueue(t.Context(), sku, "", 10)
 			check.Must(t, err)
 			if len(queue) != 1 || queue[0].OrderID != "new" || queue[0].Epoch != first+1 {
 				t.Errorf("queue after the rebuild: got %+v, want only the new order with epoch %d", queue, first+1)
@@ -60,7 +60,7 @@ func TestInstallReplacesOnlyAShutGate(t *testing.T) {
 	})
 }
 
-func shut(t *testing.T, g Keeping, sku string) {
+func shut(t *testing.T, g KeeperGate, sku string) {
 	t.Helper()
 	check.Must(t, g.BeginRebuild(t.Context(), sku, first))
 }
@@ -98,7 +98,9 @@ func TestInstallRejectsAnIncompleteDraft(t *testing.T) {
 // opensWithout stages a rebuild, loses a key of the draft or the last writes (-1), and
 // reports whether the gate opens.
 func opensWithout(t *testing.T, rdb *redis.Client, lost int) bool {
-	hold := func(id, buyer string) Hold { return Hold{OrderID: id, Buyer: buyer, Quantity: 1, At: time.Now()} }
+	hold := func(id, buyer string) Hold {
+		return Hold{OrderID: id, Buyer: buyer, Quantity: 1, AcceptedAt: time.Now()}
+	}
 	g, sku := newGate(rdb, patient), newSKU()
 	d := draft(sku)
 	check.Must(t, g.Stage(t.Context(), d, Changes{Holds: []Hold{hold("a", "ann")}, Buyers: map[string]int64{"ann": 1, "bob": 0}}))
@@ -173,7 +175,7 @@ func bigStock(holds, buyers int) truth {
 	s := truth{Terms: terms(int64(holds), 2), Buyers: map[string]int64{}}
 	for i := range holds {
 		s.Holds = append(s.Holds, Hold{
-			OrderID: fmt.Sprint("order-", i), Buyer: fmt.Sprint("buyer-", i%buyers), Quantity: 1, At: time.Now(),
+			OrderID: fmt.Sprint("order-", i), Buyer: fmt.Sprint("buyer-", i%buyers), Quantity: 1, AcceptedAt: time.Now(),
 		})
 	}
 	for i := range buyers {
@@ -218,7 +220,7 @@ func TestLargestCalls(t *testing.T) {
 		}
 		var all []string
 		for after := ""; ; {
-			queue, err := g.Queue(t.Context(), sku, after, ids)
+			queue, err := g.ReadQueue(t.Context(), sku, after, ids)
 			check.Must(t, err)
 			if len(queue) == 0 {
 				break
@@ -233,10 +235,10 @@ func TestLargestCalls(t *testing.T) {
 			check.Must(t, check.Err(g.Ack(t.Context(), sku, queue, back)))
 			after = queue[len(queue)-1].Entry
 		}
-		if units, err := g.Release(t.Context(), sku, first, all[:ids]); err != nil || units != ids-5 {
+		if units, err := g.ReleaseHolds(t.Context(), sku, first, all[:ids]); err != nil || units != ids-5 {
 			t.Errorf("release of the largest call: got %d units, error %v, want %d", units, err, ids-5)
 		}
-		check.Must(t, g.Confirm(t.Context(), sku, first, all[ids:2*ids]))
+		check.Must(t, g.DropHolds(t.Context(), sku, first, all[ids:2*ids]))
 		if view := inspect(t, g, sku); view.Holds != 23 || len(view.Orders) != 0 || view.Available != 10_000-4*calls+11+495 {
 			t.Errorf("gate after the largest calls: got %d holds, %d queued, %d available, want 23, 0 and %d",
 				view.Holds, len(view.Orders), view.Available, 10_000-4*calls+11+495)

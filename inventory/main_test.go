@@ -45,7 +45,7 @@ func terms(total, perBuyer int64) Terms {
 }
 
 // open opens a sale of total units, none of which is sold.
-func open(t testing.TB, g Keeping, sku string, total, perBuyer int64) {
+func open(t testing.TB, g KeeperGate, sku string, total, perBuyer int64) {
 	t.Helper()
 	install(t, g, sku, 0, truth{Terms: terms(total, perBuyer), Available: total})
 }
@@ -70,7 +70,7 @@ func draft(sku string) *Draft { return &Draft{SKU: sku, Fence: 1, Attempt: attem
 var attempts atomic.Int64
 
 // build stages s and installs it over the gate of epoch was.
-func build(ctx context.Context, g Keeping, sku string, was, epoch int64, s truth) (bool, error) {
+func build(ctx context.Context, g KeeperGate, sku string, was, epoch int64, s truth) (bool, error) {
 	d := draft(sku)
 	if err := g.Stage(ctx, d, Changes{Holds: s.Holds, Buyers: s.Buyers}); err != nil {
 		return false, err
@@ -81,7 +81,7 @@ func build(ctx context.Context, g Keeping, sku string, was, epoch int64, s truth
 }
 
 // install builds the gate that follows the gate of epoch was.
-func install(t testing.TB, g Keeping, sku string, was int64, s truth) {
+func install(t testing.TB, g KeeperGate, sku string, was int64, s truth) {
 	t.Helper()
 	if ok, err := build(t.Context(), g, sku, was, was+1, s); !ok || err != nil {
 		t.Fatalf("install %s: got %v, error %v, want true", sku, ok, err)
@@ -89,7 +89,7 @@ func install(t testing.TB, g Keeping, sku string, was int64, s truth) {
 }
 
 // newGate returns a gate with the methods of sellers and of keepers.
-func newGate(rdb redis.UniversalClient, cfg Config) Keeping { return Keeping{New(rdb, cfg)} }
+func newGate(rdb redis.UniversalClient, cfg Config) KeeperGate { return KeeperGate{New(rdb, cfg)} }
 
 // order returns a request for one unit without a key.
 func order(sku, id, buyer string) Request {
@@ -97,7 +97,7 @@ func order(sku, id, buyer string) Request {
 }
 
 // reserve calls Reserve and fails the test if the gate does not accept the order.
-func reserve(t testing.TB, g Keeping, r Request) Reservation {
+func reserve(t testing.TB, g KeeperGate, r Request) Reservation {
 	t.Helper()
 	got, err := g.Reserve(t.Context(), r)
 	if err != nil {
@@ -107,7 +107,7 @@ func reserve(t testing.TB, g Keeping, r Request) Reservation {
 }
 
 // inspect calls Inspect and fails the test on an error.
-func inspect(t testing.TB, g Keeping, sku string) View {
+func inspect(t testing.TB, g KeeperGate, sku string) View {
 	t.Helper()
 	view, err := g.Inspect(t.Context(), sku)
 	check.Must(t, err)

@@ -44,7 +44,7 @@ func TestMemoryUnderLoad(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		t.Parallel()
 		sku := newSKU()
-		nodes := []Keeping{newGate(rdb, patient), newGate(rdb, patient)}
+		nodes := []KeeperGate{newGate(rdb, patient), newGate(rdb, patient)}
 		keeper := newGate(rdb, Config{Timeout: time.Minute, QueueLimit: 1e6})
 		open(t, keeper, sku, 5, 1)
 		ctx, cancel := context.WithCancel(check.Context(t))
@@ -110,7 +110,7 @@ func TestMemoryUnderLoad(t *testing.T) {
 }
 
 // cancelOneByOne releases the units of the winners until enough reports true or ctx ends.
-func cancelOneByOne(ctx context.Context, t *testing.T, keeper Keeping, sku string, won <-chan string, enough func() bool) {
+func cancelOneByOne(ctx context.Context, t *testing.T, keeper KeeperGate, sku string, won <-chan string, enough func() bool) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !enough() {

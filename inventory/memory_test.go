@@ -16,7 +16,7 @@ import (
 )
 
 // ask refuses from memory if it can, and asks the gate otherwise, as package shop does.
-func ask(ctx context.Context, g Keeping, r Request) error {
+func ask(ctx context.Context, g KeeperGate, r Request) error {
 	if remembers(g, r.SKU, r.Buyer) {
 		return ErrSoldOut
 	}
@@ -25,7 +25,7 @@ func ask(ctx context.Context, g Keeping, r Request) error {
 }
 
 // remembers reports whether g refuses the buyer from memory.
-func remembers(g Keeping, sku, buyer string) bool {
+func remembers(g KeeperGate, sku, buyer string) bool {
 	_, soldOut := g.KnownSoldOut(sku, buyer)
 	return soldOut
 }
@@ -39,7 +39,7 @@ func stranger(sku string) Request {
 }
 
 // untilSoldOut orders for new buyers until g refuses them from memory, without asking Redis.
-func untilSoldOut(t *testing.T, g Keeping, sku string) {
+func untilSoldOut(t *testing.T, g KeeperGate, sku string) {
 	t.Helper()
 	check.Eventually(t, "the node remembers that the sale is sold out", func() bool {
 		if remembers(g, sku, "new buyer") {
@@ -51,7 +51,7 @@ func untilSoldOut(t *testing.T, g Keeping, sku string) {
 }
 
 // soon reserves units that have been released to an empty gate, after the cooldown.
-func soon(t *testing.T, g Keeping, r Request) {
+func soon(t *testing.T, g KeeperGate, r Request) {
 	t.Helper()
 	check.Eventually(t, r.Buyer+" has a unit", func() bool {
 		_, err := g.Reserve(t.Context(), r)
@@ -60,9 +60,9 @@ func soon(t *testing.T, g Keeping, r Request) {
 }
 
 // release releases the units of an order.
-func release(t *testing.T, g Keeping, sku string, epoch int64, id string) {
+func release(t *testing.T, g KeeperGate, sku string, epoch int64, id string) {
 	t.Helper()
-	if units, err := g.Release(t.Context(), sku, epoch, []string{id}); err != nil || units == 0 {
+	if units, err := g.ReleaseHolds(t.Context(), sku, epoch, []string{id}); err != nil || units == 0 {
 		t.Fatalf("release %s: got %d units, error %v, want at least one", id, units, err)
 	}
 }
@@ -176,7 +176,7 @@ func TestMemoryNeverRefusesBuyersWithOrders(t *testing.T) {
 
 		// After a rebuild, some buyers are known only from the database.
 		shut(t, g, sku)
-		queue, err := g.Queue(t.Context(), sku, "", 100)
+		queue, err := g.ReadQueue(t.Context(), sku, "", 100)
 		check.Must(t, err)
 		check.Must(t, check.Err(g.Ack(t.Context(), sku, queue, nil)))
 		install(t, g, sku, first, truth{
@@ -190,8 +190,8 @@ func TestMemoryNeverRefusesBuyersWithOrders(t *testing.T) {
 	})
 }
 
-// If the end of a cooldown is too far ahead, Redis's clock was set back in the meantime.
-// The cooldown is over.
+// If a cooldown ends further ahead than its full length, Redis's clock was set back after it
+// began. The gate then treats the cooldown as over.
 func TestCooldownIsBounded(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := newGate(rdb, patient), newSKU()
@@ -223,7 +223,7 @@ func TestOlderReplyIsIgnored(t *testing.T) {
 }
 
 // A gate with too few units for one order may have enough for a smaller order.
-func TestTooFewUnitsIsNotSoldOut(t *testing.T) {
+func TestTooFewUnitsIsNotRemembered(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, sku := newGate(rdb, patient), newSKU()
 		open(t, g, sku, 2, 3)
@@ -231,8 +231,8 @@ func TestTooFewUnitsIsNotSoldOut(t *testing.T) {
 			r := stranger(sku)
 			r.Quantity = 3
 			if _, err := g.Reserve(t.Context(), r); !errors.Is(err, ErrSoldOut) || remembers(g, sku, "new buyer") {
-				t.Fatalf("request %d for more units than left: got error %v, remembered %v, want sold out and not remembered",
-					i, err, remembers(g, sku, "new buyer"))
+				t.Fatalf("request %d for more units than are left: got error %v, remembered %v, want %v and false",
+					i, err, remembers(g, sku, "new buyer"), ErrSoldOut)
 			}
 		}
 		check.Must(t, ask(t.Context(), g, stranger(sku)))

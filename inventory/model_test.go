@@ -17,10 +17,10 @@ type model struct {
 	terms        Terms
 	available    int64
 	holds        map[string]Hold
-	buyers       map[string]int64     // units held or paid
-	paid         map[string]int64     // units paid: no longer in holds
-	keys         map[[2]string]Queued // queued orders by buyer and key
-	queue        []Queued
+	buyers       map[string]int64          // units held or paid
+	paid         map[string]int64          // units paid: no longer in holds
+	keys         map[[2]string]QueuedOrder // queued orders by buyer and key
+	queue        []QueuedOrder
 	bound        int
 	entry        int // largest number of orders in an entry of the queue
 	granted      int64
@@ -30,7 +30,7 @@ type model struct {
 func newModel(bound, entry int) *model {
 	return &model{
 		holds: map[string]Hold{}, buyers: map[string]int64{}, paid: map[string]int64{},
-		keys: map[[2]string]Queued{}, bound: bound, entry: entry,
+		keys: map[[2]string]QueuedOrder{}, bound: bound, entry: entry,
 	}
 }
 
@@ -60,7 +60,7 @@ func (m *model) reserve(r Request, now time.Time) answer {
 	case r.Key != "" && replay && earlier.OrderID != r.OrderID:
 		return answer{id: earlier.OrderID, replayed: true}
 	case r.Key != "" && replay, held:
-		return answer{id: r.OrderID, at: hold.At}
+		return answer{id: r.OrderID, at: hold.AcceptedAt}
 	case now.Before(m.terms.OpensAt):
 		return refuse(ErrNotOpen)
 	case !now.Before(m.terms.ClosesAt):
@@ -77,7 +77,7 @@ func (m *model) reserve(r Request, now time.Time) answer {
 	m.buyers[r.Buyer] += r.Quantity
 	m.holds[r.OrderID] = h
 	m.granted++
-	q := Queued{OrderID: r.OrderID, Buyer: r.Buyer, Quantity: r.Quantity, Key: r.Key, Fingerprint: r.Fingerprint, Node: r.Node, Epoch: m.epoch}
+	q := QueuedOrder{OrderID: r.OrderID, Buyer: r.Buyer, Quantity: r.Quantity, Key: r.Key, Fingerprint: r.Fingerprint, Node: r.Node, Epoch: m.epoch}
 	m.queue = append(m.queue, q)
 	if r.Key != "" {
 		m.keys[[2]string{r.Buyer, r.Key}] = q
@@ -88,14 +88,14 @@ func (m *model) reserve(r Request, now time.Time) answer {
 // reservedAt records the acceptance time of an order, which Redis's clock sets.
 func (m *model) reservedAt(id string, at time.Time) {
 	h, ok := m.holds[id]
-	if !ok || !h.At.IsZero() {
+	if !ok || !h.AcceptedAt.IsZero() {
 		return // the order is known already
 	}
-	h.At = at
+	h.AcceptedAt = at
 	m.holds[id] = h
 	for i := range m.queue {
-		if m.queue[i].OrderID == id && m.queue[i].At.IsZero() {
-			m.queue[i].At = at
+		if m.queue[i].OrderID == id && m.queue[i].AcceptedAt.IsZero() {
+			m.queue[i].AcceptedAt = at
 		}
 	}
 }
@@ -141,7 +141,7 @@ func (m *model) release(epoch int64, ids []string) (units int64, err error) {
 	return units, nil
 }
 
-func (m *model) confirm(epoch int64, ids []string) error {
+func (m *model) dropHolds(epoch int64, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (m *model) confirm(epoch int64, ids []string) error {
 	return nil
 }
 
-func (m *model) ack(orders []Queued, release []string) {
+func (m *model) ack(orders []QueuedOrder, release []string) {
 	for _, id := range release {
 		m.releaseUnits(id)
 	}
@@ -178,7 +178,7 @@ func (m *model) ack(orders []Queued, release []string) {
 			}
 		}
 		if slices.Equal(decided, queued) {
-			m.queue = slices.DeleteFunc(m.queue, func(q Queued) bool {
+			m.queue = slices.DeleteFunc(m.queue, func(q QueuedOrder) bool {
 				if at := [2]string{q.Buyer, q.Key}; q.Entry == o.Entry && m.keys[at].OrderID == q.OrderID {
 					delete(m.keys, at)
 				}
@@ -189,7 +189,7 @@ func (m *model) ack(orders []Queued, release []string) {
 }
 
 // entries returns the queue, split into its entries.
-func (m *model) entries() (entries [][]Queued) {
+func (m *model) entries() (entries [][]QueuedOrder) {
 	for i, q := range m.queue {
 		if i == 0 || q.Entry != m.queue[i-1].Entry {
 			entries = append(entries, nil)
@@ -199,7 +199,7 @@ func (m *model) entries() (entries [][]Queued) {
 	return entries
 }
 
-func (m *model) read(after string, limit int) (orders []Queued) {
+func (m *model) read(after string, limit int) (orders []QueuedOrder) {
 	for _, entry := range m.entries() {
 		if after != "" && compareEntries(entry[0].Entry, after) <= 0 {
 			continue
@@ -296,7 +296,7 @@ func (m *model) dump(sku string) string {
 	}
 	holds, buyers, names := map[string]string{}, map[string]string{}, map[string]string{}
 	for id, h := range m.holds {
-		holds[id] = fmt.Sprintf("%d %d %s", h.Quantity, h.At.UnixMilli(), h.Buyer)
+		holds[id] = fmt.Sprintf("%d %d %s", h.Quantity, h.AcceptedAt.UnixMilli(), h.Buyer)
 	}
 	if m.exists {
 		buyers[""] = "0" // marker of install.lua
@@ -331,16 +331,16 @@ func sorted(all map[string]string) string {
 func (want answer) compare(got Reservation, err error) error {
 	if want.reason != nil {
 		var refusal *Refusal
-		if !errors.As(err, &refusal) || !errors.Is(err, want.reason) || refusal.Known != want.known {
+		if !errors.As(err, &refusal) || !errors.Is(err, want.reason) || refusal.KnowsBuyer != want.known {
 			return fmt.Errorf("reservation: got %+v, error %#v, want refusal %v, known %v", got, err, want.reason, want.known)
 		}
 		return nil
 	}
 	switch {
-	case err != nil, got.OrderID != want.id, got.Replayed != want.replayed, got.At.IsZero() != want.replayed:
+	case err != nil, got.OrderID != want.id, got.Replayed != want.replayed, got.AcceptedAt.IsZero() != want.replayed:
 		return fmt.Errorf("reservation: got %+v, error %v, want the order %+v", got, err, want)
-	case !want.at.IsZero() && !got.At.Equal(want.at):
-		return fmt.Errorf("reservation: got the acceptance time %v, want %v of the order", got.At, want.at)
+	case !want.at.IsZero() && !got.AcceptedAt.Equal(want.at):
+		return fmt.Errorf("reservation: got the acceptance time %v, want %v of the order", got.AcceptedAt, want.at)
 	}
 	return nil
 }

@@ -11,10 +11,10 @@ import (
 func TestNoGate(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb, patient)
-		_, release := g.Release(t.Context(), "gone", 1, []string{"o"})
+		_, release := g.ReleaseHolds(t.Context(), "gone", 1, []string{"o"})
 		for what, err := range map[string]error{
 			"release": release,
-			"confirm": g.Confirm(t.Context(), "gone", 1, []string{"o"}),
+			"drop":    g.DropHolds(t.Context(), "gone", 1, []string{"o"}),
 			"terms":   g.SetTerms(t.Context(), "gone", 1, Terms{}),
 		} {
 			if !errors.Is(err, ErrNoGate) {

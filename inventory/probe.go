@@ -15,22 +15,22 @@ import (
 // are unknown.
 const Standalone = "redis"
 
-// A Master is the result of a Probe of one master.
+// A Master is the result of the probe of one master.
 type Master struct {
 	Name string // Standalone, or host:port of a master of a cluster
 	Err  error  // error of the write, or nil
 }
 
 const (
-	probeKeys = 1024 // Probe may miss a master that owns less than 0.5 % of a cluster's slots
+	probeKeys = 1024 // ProbeMasters may miss a master that owns less than 0.5 % of a cluster's slots
 	probedFor = 10 * time.Second
 )
 
-// Probe writes one small key to each master of the gate's Redis, all at the same time,
+// ProbeMasters writes one small key to each master of the gate's Redis, all at the same time,
 // and records each master's replication id. A read would prove nothing: a Redis without
-// memory, with a full disk or demoted to a replica still answers reads. Probe takes as
+// memory, with a full disk or demoted to a replica still answers reads. ProbeMasters takes as
 // long as the slowest master, and at most until ctx ends.
-func (k Keeping) Probe(ctx context.Context) []Master {
+func (k KeeperGate) ProbeMasters(ctx context.Context) []Master {
 	cluster, ok := k.rdb.(*redis.ClusterClient)
 	if !ok {
 		return []Master{k.probe(ctx, Standalone, keys.Probe(0), k.rdb)}
@@ -65,7 +65,7 @@ func (k Keeping) Probe(ctx context.Context) []Master {
 	return masters
 }
 
-func (k Keeping) probe(ctx context.Context, name, key string, node redis.Cmdable) Master {
+func (k KeeperGate) probe(ctx context.Context, name, key string, node redis.Cmdable) Master {
 	// The cluster client writes the key, because it follows a slot that has moved.
 	err := k.rdb.Set(ctx, key, 1, probedFor).Err()
 	if err == nil {
@@ -74,9 +74,9 @@ func (k Keeping) probe(ctx context.Context, name, key string, node redis.Cmdable
 	return Master{name, err}
 }
 
-// Master returns the name of the master that has the gate of sku, or Standalone if Redis
+// MasterOf returns the name of the master that has the gate of sku, or Standalone if Redis
 // is not a cluster. It returns an error if the cluster's slots are not known yet.
-func (g *Gate) Master(ctx context.Context, sku string) (string, error) {
+func (g *Gate) MasterOf(ctx context.Context, sku string) (string, error) {
 	cluster, ok := g.rdb.(*redis.ClusterClient)
 	if !ok {
 		return Standalone, nil

@@ -11,14 +11,14 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// Probe reports a Redis that accepts writes, and records its replication id if INFO is
+// ProbeMasters reports a Redis that accepts writes, and records its replication id if INFO is
 // available.
 func TestProbe(t *testing.T) {
 	servertest.EachRedis(t, func(t *testing.T, r *servertest.Redis) {
 		rdb := servertest.Connect(t, r.URL)
 		g := newGate(rdb, patient)
-		name, err := g.Master(t.Context(), "S")
-		probed := g.Probe(t.Context())
+		name, err := g.MasterOf(t.Context(), "S")
+		probed := g.ProbeMasters(t.Context())
 		if err != nil || len(probed) != 1 || probed[0].Name != name || name != Standalone || probed[0].Err != nil {
 			t.Fatalf("probe of one server: got master %q, error %v, result %+v, want one writable %q", name, err, probed, Standalone)
 		}
@@ -33,7 +33,7 @@ func TestProbe(t *testing.T) {
 	})
 }
 
-// Each master of a cluster is probed separately, under the name that Master returns.
+// Each master of a cluster is probed separately, under the name that MasterOf returns.
 func TestProbeOfACluster(t *testing.T) {
 	t.Parallel()
 	c := servertest.OpenRedisCluster(t, 3)
@@ -48,7 +48,7 @@ func TestProbeOfACluster(t *testing.T) {
 	g := newGate(rdb, patient)
 	writable := func() (names map[string]bool, ids map[string]bool) {
 		names, ids = map[string]bool{}, map[string]bool{}
-		for _, m := range g.Probe(check.Context(t)) {
+		for _, m := range g.ProbeMasters(check.Context(t)) {
 			names[m.Name] = m.Err == nil
 			if id, known := g.replIDs.Load(m.Name); known {
 				ids[id.(replID).now] = true
@@ -65,7 +65,7 @@ func TestProbeOfACluster(t *testing.T) {
 	if len(names) != 3 || len(ids) != 3 {
 		t.Errorf("cluster: got masters %v with ids %v, want 3 of each", names, ids)
 	}
-	if name, err := g.Master(t.Context(), "S"); err != nil || !names[name] {
+	if name, err := g.MasterOf(t.Context(), "S"); err != nil || !names[name] {
 		t.Errorf("master of S: got %q, error %v, want one of %v", name, err, names)
 	}
 	c.Nodes[0].Kill()
@@ -75,7 +75,7 @@ func TestProbeOfACluster(t *testing.T) {
 }
 
 // A Redis without memory rejects orders and probes, but accepts calls that free memory:
-// Ack, Release and Confirm.
+// Ack, ReleaseHolds and DropHolds.
 func TestRedisWithoutMemory(t *testing.T) {
 	r := servertest.OpenRedis(t, servers.KindReal)
 	rdb := servertest.Connect(t, r.URL)
@@ -85,10 +85,10 @@ func TestRedisWithoutMemory(t *testing.T) {
 	for _, id := range []string{"refused", "closed", "paid"} {
 		check.Must(t, check.Err(g.Reserve(ctx, Request{OrderID: id, SKU: "S", Buyer: id, Quantity: 1, Key: "k"})))
 	}
-	queue, err := g.Queue(ctx, "S", "", 10)
+	queue, err := g.ReadQueue(ctx, "S", "", 10)
 	check.Must(t, err)
 	check.Must(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
-	if probed := g.Probe(ctx); probed[0].Err == nil {
+	if probed := g.ProbeMasters(ctx); probed[0].Err == nil {
 		t.Error("probe of a Redis without memory: got no error, want one")
 	}
 	if _, err := g.Reserve(ctx, Request{OrderID: "new", SKU: "S", Buyer: "new", Quantity: 1}); err == nil {
@@ -96,8 +96,8 @@ func TestRedisWithoutMemory(t *testing.T) {
 	}
 	for step, err := range map[string]error{
 		"ack":     check.Err(g.Ack(ctx, "S", queue, []string{"refused"})),
-		"release": check.Err(g.Release(ctx, "S", first, []string{"closed"})),
-		"confirm": g.Confirm(ctx, "S", first, []string{"paid"}),
+		"release": check.Err(g.ReleaseHolds(ctx, "S", first, []string{"closed"})),
+		"drop":    g.DropHolds(ctx, "S", first, []string{"paid"}),
 	} {
 		if err != nil {
 			t.Errorf("step %s in a Redis without memory: got error %v, want none", step, err)

@@ -26,7 +26,7 @@ func Example_program() {
 	for start, buyer := range []string{"ann", "bob", "eve"} { // three starts of this program
 		gate := inventory.New(rdb, inventory.Config{})
 		draft := &inventory.Draft{SKU: "sneaker", Fence: 1, Attempt: 1}
-		installed, err := inventory.Keeping{Gate: gate}.Install(ctx, draft, 0, stock) // 0: replace no gate
+		installed, err := inventory.KeeperGate{Gate: gate}.Install(ctx, draft, 0, stock) // 0: replace no gate
 		if err != nil {
 			panic(err)
 		}

@@ -17,31 +17,31 @@ import (
 // longer empty. Messages may be lost, so keepers also read their queues regularly.
 const WakeChannel = "sale:woken"
 
-// A Queued order holds units and waits for the database.
-type Queued struct {
-	Entry       string // entry of the queue, shared with other orders of the same batch
-	Epoch       int64  // epoch of the gate that accepted the order
-	OrderID     string
-	Buyer       string
-	Quantity    int64
-	Key, Pays   string // see Request
-	Fingerprint string
-	Node        string
-	Trace       string
-	At          time.Time // time of acceptance on Redis's clock
+// A QueuedOrder holds units and waits for the database.
+type QueuedOrder struct {
+	Entry          string // entry of the queue, shared with other orders of the same batch
+	Epoch          int64  // epoch of the gate that accepted the order
+	OrderID        string
+	Buyer          string
+	Quantity       int64
+	Key, PaysOrder string // see Request
+	Fingerprint    string
+	Node           string
+	Trace          string
+	AcceptedAt     time.Time // time of acceptance on Redis's clock
 }
 
-// Queue returns the oldest queued orders of sku, or the orders after the entry named
+// ReadQueue returns the oldest queued orders of sku, or the orders after the entry named
 // after. It returns whole entries, because Ack removes whole entries: at most limit
-// orders, but at least one entry. Queue removes nothing.
-func (k Keeping) Queue(ctx context.Context, sku, after string, limit int64) ([]Queued, error) {
+// orders, but at least one entry. ReadQueue removes nothing.
+func (k KeeperGate) ReadQueue(ctx context.Context, sku, after string, limit int64) ([]QueuedOrder, error) {
 	start := "-"
 	if after != "" {
 		start = "(" + after
 	}
 	fill := &k.state(sku).fill
 	room := limit
-	var orders []Queued
+	var orders []QueuedOrder
 	var read, contained int64 // entries that were read, and the orders in them
 	for {
 		count := fill.entriesFor(room)
@@ -80,7 +80,7 @@ type fill struct{ perThousand atomic.Int64 } // orders in 1,000 entries; 0 befor
 // fullEntry is the guess before the first read: ENTRY in reserve.lua.
 const fullEntry = 125
 
-// entriesFor returns the number of entries that are likely to contain that many orders.
+// entriesFor returns the number of entries that are likely to contain the given number of orders.
 func (f *fill) entriesFor(orders int64) int64 {
 	per := f.perThousand.Load()
 	if per == 0 {
@@ -97,7 +97,7 @@ func (f *fill) saw(entries, orders int64) {
 
 // unpackEntry decodes an entry that reserve.lua has queued. The first two fields are
 // "epoch" and the epoch. Each further pair of fields is an order id and the order.
-func unpackEntry(e any) (id string, orders []Queued, err error) {
+func unpackEntry(e any) (id string, orders []QueuedOrder, err error) {
 	parts, _ := e.([]any)
 	if len(parts) != 2 {
 		return "", nil, fmt.Errorf("the entry is malformed: %v", e)
@@ -108,13 +108,13 @@ func unpackEntry(e any) (id string, orders []Queued, err error) {
 		return id, nil, fmt.Errorf("the entry is malformed: %v", e)
 	}
 	epoch, at := number(fields[1]), entryTime(id)
-	orders = make([]Queued, len(fields)/2-1)
+	orders = make([]QueuedOrder, len(fields)/2-1)
 	for i := range orders {
 		order, _ := fields[2*i+2].(string)
 		if orders[i], err = unpack(order, fields[2*i+3]); err != nil {
 			return id, nil, err
 		}
-		orders[i].Entry, orders[i].Epoch, orders[i].At = id, epoch, at
+		orders[i].Entry, orders[i].Epoch, orders[i].AcceptedAt = id, epoch, at
 	}
 	return id, orders, nil
 }
@@ -123,14 +123,14 @@ func unpackEntry(e any) (id string, orders []Queued, err error) {
 // 3:ann/k-1node-1print". The numbers are the quantity and the lengths of key, node and
 // buyer. Then follow the buyer, the key, the node and the fingerprint. "3:ann/k-1" is the
 // order's field in the hash of keys.
-func unpack(id string, order any) (Queued, error) {
+func unpack(id string, order any) (QueuedOrder, error) {
 	text, _ := order.(string)
 	var n [4]int
 	for i, separator := range []string{" ", " ", " ", ":"} {
 		head, tail, found := strings.Cut(text, separator)
 		v, err := strconv.Atoi(head)
 		if !found || err != nil || v < 0 {
-			return Queued{}, fmt.Errorf("order %s is malformed: %q", id, order)
+			return QueuedOrder{}, fmt.Errorf("order %s is malformed: %q", id, order)
 		}
 		n[i], text = v, tail
 	}
@@ -138,12 +138,12 @@ func unpack(id string, order any) (Queued, error) {
 	node := key + n[1]
 	body := node + n[2]
 	if body > len(text) {
-		return Queued{}, fmt.Errorf("order %s is cut off: %q", id, order)
+		return QueuedOrder{}, fmt.Errorf("order %s is cut off: %q", id, order)
 	}
-	q := Queued{OrderID: id, Quantity: int64(n[0]), Buyer: text[:n[3]], Key: text[key:node], Fingerprint: text[body:]}
+	q := QueuedOrder{OrderID: id, Quantity: int64(n[0]), Buyer: text[:n[3]], Key: text[key:node], Fingerprint: text[body:]}
 	q.Node, q.Trace, _ = strings.Cut(text[node:body], "\n")
 	if scoped, pays := strings.CutPrefix(q.Key, " "); pays {
-		q.Pays, q.Key, _ = strings.Cut(scoped, " ")
+		q.PaysOrder, q.Key, _ = strings.Cut(scoped, " ")
 	}
 	return q, nil
 }
@@ -158,7 +158,7 @@ func entryTime(id string) time.Time {
 // OldestQueued returns, for each SKU, the time at which its oldest queued order was
 // accepted, or the zero time for an empty queue. now is the time on the clock of Redis,
 // or of one master of a cluster.
-func (k Keeping) OldestQueued(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error) {
+func (k KeeperGate) OldestQueued(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error) {
 	cmds, err := k.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, sku := range skus {
 			p.XRangeN(ctx, keys.Queue(sku), "-", "+", 1)
@@ -186,7 +186,7 @@ func (k Keeping) OldestQueued(ctx context.Context, skus ...string) (oldest []tim
 // Ack returns the number of entries that are left, or -1 if orders is empty. After 0, the
 // next order wakes the keeper. Ack can be repeated, even by a keeper that was replaced.
 // After an error the outcome is unknown, and the caller must repeat the call.
-func (k Keeping) Ack(ctx context.Context, sku string, orders []Queued, release []string) (left int64, err error) {
+func (k KeeperGate) Ack(ctx context.Context, sku string, orders []QueuedOrder, release []string) (left int64, err error) {
 	if len(orders) == 0 {
 		return -1, nil
 	}

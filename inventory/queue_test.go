@@ -13,7 +13,7 @@ import (
 )
 
 // reserveAtOnce makes n orders of one unit with one script call.
-func reserveAtOnce(t testing.TB, g Keeping, sku string, n int) {
+func reserveAtOnce(t testing.TB, g KeeperGate, sku string, n int) {
 	t.Helper()
 	batch := make([]*call, n)
 	for i := range batch {
@@ -27,7 +27,7 @@ func reserveAtOnce(t testing.TB, g Keeping, sku string, n int) {
 }
 
 // sizes returns the number of orders in each entry.
-func sizes(queue []Queued) (n []int) {
+func sizes(queue []QueuedOrder) (n []int) {
 	for i, q := range queue {
 		if i == 0 || q.Entry != queue[i-1].Entry {
 			n = append(n, 0)
@@ -44,19 +44,19 @@ func TestOrdersShareEntries(t *testing.T) {
 			g, sku := newGate(rdb, patient), newSKU()
 			open(t, g, sku, 1000, 1)
 			reserveAtOnce(t, g, sku, n)
-			queue, err := g.Queue(t.Context(), sku, "", 1000)
+			queue, err := g.ReadQueue(t.Context(), sku, "", 1000)
 			check.Must(t, err)
 			if got := sizes(queue); !slices.Equal(got, want) {
 				t.Errorf("queue of %d orders: got entries of %v orders, want %v", n, got, want)
 			}
-			if summary, err := g.Summaries(t.Context(), sku); err != nil || summary[0].Queued != int64(n) {
+			if summary, err := g.Summaries(t.Context(), sku); err != nil || summary[0].QueuedOrders != int64(n) {
 				t.Errorf("queued: got %+v, error %v, want %d", summary, err, n)
 			}
 		}
 	})
 }
 
-// The number of orders in an entry is unknown before the first read. After it, Queue
+// The number of orders in an entry is unknown before the first read. After it, ReadQueue
 // needs one read for each page, and reads little more than it returns.
 func TestQueueReadsNoMoreThanItNeeds(t *testing.T) {
 	t.Parallel()
@@ -81,7 +81,7 @@ func TestQueueReadsNoMoreThanItNeeds(t *testing.T) {
 			var after string
 			for page, maxReads := range []int{3, 2} { // largest numbers of reads
 				reads, orders = 0, 0
-				queue, err := g.Queue(t.Context(), sku, after, limit)
+				queue, err := g.ReadQueue(t.Context(), sku, after, limit)
 				check.Must(t, err)
 				if len(queue) != limit/size*size || reads > maxReads || orders > len(queue)+size {
 					t.Errorf("queue with entries of %d orders, page %d: got %d orders after reading %d in %d reads, want %d orders in at most %d reads",
@@ -100,7 +100,7 @@ func TestAckKeepsAnEntryOfOtherOrders(t *testing.T) {
 		g, sku := newGate(rdb, patient), newSKU()
 		open(t, g, sku, 10, 1)
 		reserveAtOnce(t, g, sku, 3)
-		queue, err := g.Queue(t.Context(), sku, "", 10)
+		queue, err := g.ReadQueue(t.Context(), sku, "", 10)
 		check.Must(t, err)
 		fields := []string{"epoch", "1"}
 		for _, q := range queue {
@@ -125,7 +125,7 @@ func TestMalformedEntry(t *testing.T) {
 			sku := newSKU()
 			id, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: keys.Queue(sku), Values: []string{"epoch", "1", "a", "1 0 0 1:b/", "o", value}}).Result()
 			check.Must(t, err)
-			if queue, err := g.Queue(t.Context(), sku, "", 10); err == nil || !strings.Contains(err.Error(), sku+", entry "+id+": order o") {
+			if queue, err := g.ReadQueue(t.Context(), sku, "", 10); err == nil || !strings.Contains(err.Error(), sku+", entry "+id+": order o") {
 				t.Errorf("malformed entry %q: got queue %+v, error %v, want an error that names the entry and the order", value, queue, err)
 			}
 		}

@@ -6,13 +6,13 @@ import (
 	"flashsale/inventory/internal/keys"
 )
 
-// Release returns the units of closed orders to the gate, each order at most once over
+// ReleaseHolds returns the units of closed orders to the gate, each order at most once over
 // any number of calls. It returns the number of units released, and takes at most
 // 500 ids.
 //
 // After ErrEpoch and ErrNoGate, nothing was released. After any other error the outcome
 // is unknown, and the caller must repeat the call.
-func (k Keeping) Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
+func (k KeeperGate) ReleaseHolds(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
@@ -21,14 +21,14 @@ func (k Keeping) Release(ctx context.Context, sku string, epoch int64, ids []str
 	return units, scriptError("release", sku, err)
 }
 
-// Confirm removes the holds of paid orders. The units stay sold. It takes at most 500 ids
-// and can be repeated. It returns the same errors as Release.
-func (k Keeping) Confirm(ctx context.Context, sku string, epoch int64, ids []string) error {
+// DropHolds removes the holds of paid orders. The units stay sold. It takes at most 500 ids
+// and can be repeated. It returns the same errors as ReleaseHolds.
+func (k KeeperGate) DropHolds(ctx context.Context, sku string, epoch int64, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	err := confirmScript.Run(ctx, k.rdb, []string{keys.Sale(sku), keys.Holds(sku)}, appendStrings([]any{epoch}, ids)...).Err()
-	return scriptError("confirm", sku, err)
+	err := dropScript.Run(ctx, k.rdb, []string{keys.Sale(sku), keys.Holds(sku)}, appendStrings([]any{epoch}, ids)...).Err()
+	return scriptError("drop holds of", sku, err)
 }
 
 func appendStrings(args []any, values []string) []any {

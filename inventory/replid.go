@@ -13,7 +13,7 @@ import (
 // nor refuses orders until its keeper has rebuilt it.
 //
 // reserve.lua reads the id in every call. Nodes also record the id of each master on each
-// new connection and with each Probe. With these records keepers find stale gates without
+// new connection and with each ProbeMasters. With these records keepers find stale gates without
 // requests, and a node forgets what it remembers of a replaced Redis.
 //
 // A gate is also stale if it has accepted fewer orders than a node has seen. The node
@@ -56,7 +56,7 @@ func (g *Gate) identify(ctx context.Context, name string, node redis.Cmdable) {
 // replID returns the replication id of the master of sku, or the zero replID if it is
 // unknown.
 func (g *Gate) replID(ctx context.Context, sku string) replID {
-	name, _ := g.Master(ctx, sku)
+	name, _ := g.MasterOf(ctx, sku)
 	id, _ := g.replIDs.Load(name)
 	known, _ := id.(replID)
 	return known

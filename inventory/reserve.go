@@ -18,7 +18,7 @@ type Request struct {
 	Buyer       string
 	Quantity    int64  // at least 1
 	Key         string // idempotency key within buyer and SKU, or ""; the gate forgets it after Ack
-	Pays        string // order that the units are for, if not OrderID; Key is then the payment's reference
+	PaysOrder   string // order that the units are for, if not OrderID; Key is then the payment's reference
 	Fingerprint string // of the request body; the same key with another fingerprint is ErrMismatch
 	Node        string // node that waits for the order to be durable; no line breaks
 	Trace       string // the caller's trace, such as a W3C traceparent, or ""
@@ -40,10 +40,10 @@ func (r *Request) sender() *string {
 // scopedKey returns the key under which the gate remembers the request. The reference of
 // a payment begins with a space, unlike any client's key.
 func (r *Request) scopedKey() *string {
-	if r.Pays == "" {
+	if r.PaysOrder == "" {
 		return &r.Key
 	}
-	scoped := " " + r.Pays + " " + r.Key
+	scoped := " " + r.PaysOrder + " " + r.Key
 	return &scoped
 }
 
@@ -59,10 +59,10 @@ type Batch struct {
 
 // A Reservation is the gate's answer to a Request.
 type Reservation struct {
-	OrderID  string    // on a replay, the id of the first order with this key
-	Replayed bool      // an earlier request with this key made the order, which is still queued
-	At       time.Time // time of acceptance on Redis's clock; zero on a replay
-	Epoch    int64     // epoch of the gate that answered; the only field set with a *Refusal
+	OrderID    string    // on a replay, the id of the first order with this key
+	Replayed   bool      // an earlier request with this key made the order, which is still queued
+	AcceptedAt time.Time // time of acceptance on Redis's clock; zero on a replay
+	Epoch      int64     // epoch of the gate that answered; the only field set with a *Refusal
 }
 
 // Reserve takes units for one order and queues the order for the database. Concurrent
@@ -80,9 +80,9 @@ func (g *Gate) Reserve(ctx context.Context, r Request) (Reservation, error) {
 	return reservation, err
 }
 
-// maxLate is the time after which a call of the reserve script does nothing (LATE in
+// maxAhead is the time after which a call of the reserve script does nothing (MAX_AHEAD in
 // reserve.lua). By then another node may have refused the same requests.
-const maxLate = time.Second
+const maxAhead = time.Second
 
 // reserveTries is the largest number of calls for one batch. The first batch for a SKU is
 // sent twice, because the node does not know Redis's clock yet. A third call may follow
@@ -159,7 +159,7 @@ func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, c
 	}
 	for range reserveTries {
 		changes, began = g.changes.Load(), time.Now()
-		args[0] = s.clock.until(start.Add(min(g.cfg.Timeout, maxLate)))
+		args[0] = s.clock.until(start.Add(min(g.cfg.Timeout, maxAhead)))
 		reply, err = reserveScript.Run(ctx, g.pipe, names, args...).Slice()
 		if err != nil || len(reply) < 2 {
 			return began, changes, reply, err
@@ -179,7 +179,7 @@ func outcome(id string, v any) (Reservation, error) {
 		return Reservation{OrderID: v, Replayed: true}, nil
 	case int64:
 		if v > 0 {
-			return Reservation{OrderID: id, At: time.UnixMilli(v).UTC()}, nil
+			return Reservation{OrderID: id, AcceptedAt: time.UnixMilli(v).UTC()}, nil
 		}
 		if refusal := refusals[v]; refusal != nil {
 			return Reservation{}, refusal

@@ -48,7 +48,7 @@ local call = redis.call -- a local name saves a table lookup for each call
 local FIELDS = 6 -- arguments of one request
 local FIRST = 7
 local ENTRY = 125 -- largest number of orders in an entry; the keeper commits four full entries at once
-local LATE = 1000 -- longest time from now to a deadline, ms: maxLate in reserve.go
+local MAX_AHEAD = 1000 -- longest time from now to a deadline, ms: maxAhead in reserve.go
 local requests = (#ARGV - FIRST + 1) / FIELDS
 
 local sale = call('HMGET', KEYS[1], 'state', 'epoch', 'opens_at', 'closes_at', 'per_buyer', 'available', 'granted',
@@ -64,7 +64,7 @@ end
 if sale[1] ~= 'open' then return refuse_all(sale[1] and -2 or -1) end
 -- A deadline too far ahead was computed before Redis's clock was set back.
 local deadline = tonumber(ARGV[1])
-if requests > 0 and (now > deadline or deadline > now + LATE) then return { epoch, now } end
+if requests > 0 and (now > deadline or deadline > now + MAX_AHEAD) then return { epoch, now } end
 
 -- Within an epoch, `granted` never decreases. If the node has read a higher value, Redis
 -- has lost writes without a new replication id. The gate is then marked stale for all
@@ -83,7 +83,7 @@ local window = 0
 if now < tonumber(sale[3]) then window = -20 elseif now >= tonumber(sale[4]) then window = -21 end
 local per_buyer, available = tonumber(sale[5]), tonumber(sale[6])
 local cooling_down = is_cooling_down(now, sale[10])
-local room = tonumber(ARGV[2]) - tonumber(sale[8])
+local queue_room = tonumber(ARGV[2]) - tonumber(sale[8])
 if window == 0 then out[3] = available end
 if requests == 0 then return out end
 
@@ -95,8 +95,8 @@ for i = 1, requests do
   ids[i], buyers[i], scoped[i] = ARGV[at], buyer, #buyer .. ':' .. buyer .. '/' .. ARGV[at + 3]
 end
 local holds = call('HMGET', KEYS[2], unpack(ids))
-local counts = call('HMGET', KEYS[3], unpack(buyers))
-local queued = call('HMGET', KEYS[5], unpack(scoped)) -- nil for a request without a key
+local held_units = call('HMGET', KEYS[3], unpack(buyers))
+local known_keys = call('HMGET', KEYS[5], unpack(scoped)) -- nil for a request without a key
 
 local units = {}    -- buyer → units held or paid, with the requests decided so far
 local made = {}     -- scoped key → "id fingerprint" of an order accepted in this batch
@@ -117,9 +117,9 @@ for i = 1, requests do
   local at = FIRST + (i - 1) * FIELDS
   local id, buyer, quantity, key, fingerprint = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3], ARGV[at + 4]
   local field = key ~= '' and scoped[i]
-  local earlier = field and (made[field] or queued[i])
-  if units[buyer] == nil and counts[i] then units[buyer] = tonumber(counts[i]) end
-  local known, held = units[buyer] ~= nil and buyer ~= '', units[buyer] or 0
+  local earlier = field and (made[field] or known_keys[i])
+  if units[buyer] == nil and held_units[i] then units[buyer] = tonumber(held_units[i]) end
+  local knows_buyer, held = units[buyer] ~= nil and buyer ~= '', units[buyer] or 0
 
   local outcome
   if id == '' or string.find(id, ' ', 1, true) or buyer == ''
@@ -140,7 +140,7 @@ for i = 1, requests do
     outcome = -23
   elseif cooling_down then
     outcome = -25
-  elseif #accepted >= room then
+  elseif #accepted >= queue_room then
     outcome = -3
   else
     taken = taken + quantity
@@ -150,7 +150,7 @@ for i = 1, requests do
     accepted[#accepted + 1] = i
     outcome = now
   end
-  if known and type(outcome) == 'number' and outcome < 0 then outcome = outcome - 100 end
+  if knows_buyer and type(outcome) == 'number' and outcome < 0 then outcome = outcome - 100 end
   out[i + 4] = outcome
 end
 

@@ -29,7 +29,7 @@ var (
 
 	// Scripts of keepers.
 	releaseScript      = redis.NewScript(lua("epoch", "cooldown", "release_units", "release"))
-	confirmScript      = redis.NewScript(lua("epoch", "confirm"))
+	dropScript         = redis.NewScript(lua("epoch", "drop_holds"))
 	ackScript          = redis.NewScript(lua("cooldown", "release_units", "ack"))
 	termsScript        = redis.NewScript(lua("epoch", "cooldown", "terms"))
 	stageScript        = redis.NewScript(lua("stage"))

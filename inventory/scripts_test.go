@@ -21,17 +21,17 @@ import (
 )
 
 // exercise calls every method of a Gate that runs a script, and checks the results.
-func exercise(t *testing.T, g Keeping) {
+func exercise(t *testing.T, g KeeperGate) {
 	t.Helper()
 	ctx, sku := t.Context(), newSKU()
 	install(t, g, sku, 0, truth{
 		Terms: terms(10, 9), Available: 8, Buyers: map[string]int64{"zoe": 2},
-		Holds: []Hold{{OrderID: "z", Buyer: "zoe", Quantity: 2, At: time.Now()}},
+		Holds: []Hold{{OrderID: "z", Buyer: "zoe", Quantity: 2, AcceptedAt: time.Now()}},
 	})
 	for i, id := range []string{"a", "b", "c"} {
 		reserve(t, g, Request{OrderID: id, SKU: sku, Buyer: "ann", Quantity: 1, Key: fmt.Sprint("k", i), Fingerprint: "p", Node: "n"})
 	}
-	queue, err := g.Queue(ctx, sku, "", 10)
+	queue, err := g.ReadQueue(ctx, sku, "", 10)
 	check.Must(t, err)
 	if len(queue) != 3 {
 		t.Fatalf("queue: got %d orders, want 3", len(queue))
@@ -41,15 +41,15 @@ func exercise(t *testing.T, g Keeping) {
 	if left != 1 {
 		t.Errorf("queue after the ack: got %d entries left, want only that of c", left)
 	}
-	if units, err := g.Release(ctx, sku, first, []string{"z", "b"}); err != nil || units != 2 {
+	if units, err := g.ReleaseHolds(ctx, sku, first, []string{"z", "b"}); err != nil || units != 2 {
 		t.Errorf("release of z and b: got %d units, error %v, want 2", units, err)
 	}
-	check.Must(t, g.Confirm(ctx, sku, first, []string{"a"}))
+	check.Must(t, g.DropHolds(ctx, sku, first, []string{"a"}))
 	check.Must(t, g.SetTerms(ctx, sku, first, terms(20, 9)))
-	if got, h, ok, err := g.Held(ctx, "c", "another", sku); err != nil || !ok || got != sku || h.Buyer != "ann" || h.Quantity != 1 || !h.At.Equal(queue[2].At) {
+	if got, h, ok, err := g.FindHold(ctx, "c", "another", sku); err != nil || !ok || got != sku || h.Buyer != "ann" || h.Quantity != 1 || !h.AcceptedAt.Equal(queue[2].AcceptedAt) {
 		t.Errorf("hold of order c: got %s %+v, %v, error %v, want ann's hold of 1 unit", got, h, ok, err)
 	}
-	if tally, err := g.Tally(ctx, sku, []string{"c"}, nil); err != nil || tally.Available != 18 || tally.QueuedUnits() != 1 || !tally.Held["c"] {
+	if tally, err := g.Tally(ctx, sku, []string{"c"}, nil); err != nil || tally.Available != 18 || tally.QueuedUnits() != 1 || !tally.HasHold["c"] {
 		t.Errorf("tally of the sale: got %+v, error %v, want 18 available and the hold of c", tally, err)
 	}
 	if gone, err := g.DeleteSale(ctx, sku, first); err != nil || gone {
@@ -67,7 +67,7 @@ func exercise(t *testing.T, g Keeping) {
 // scripts maps the file names of each script to the script.
 var scripts = map[string]*redis.Script{
 	"replid.lua cooldown.lua reserve.lua": reserveScript, "inspect.lua": inspectScript,
-	"epoch.lua cooldown.lua release_units.lua release.lua": releaseScript, "epoch.lua confirm.lua": confirmScript,
+	"epoch.lua cooldown.lua release_units.lua release.lua": releaseScript, "epoch.lua drop_holds.lua": dropScript,
 	"cooldown.lua release_units.lua ack.lua": ackScript, "stage.lua": stageScript, "delete_sale.lua": deleteSaleScript,
 	"epoch.lua cooldown.lua terms.lua": termsScript, "begin_rebuild.lua": beginRebuildScript, "replid.lua install.lua": installScript,
 }
@@ -157,7 +157,7 @@ func TestOutcomeCodes(t *testing.T) {
 			continue
 		}
 		ofKnownBuyer := refusals[c-100]
-		if ofKnownBuyer == nil || refusal.Known || !ofKnownBuyer.Known || refusal.Reason != ofKnownBuyer.Reason || refusal.Final != (c <= -20) {
+		if ofKnownBuyer == nil || refusal.KnowsBuyer || !ofKnownBuyer.KnowsBuyer || refusal.Reason != ofKnownBuyer.Reason || refusal.Final != (c <= -20) {
 			t.Errorf("code %d: got refusal %+v; code %d of a known buyer: got %+v, want the same reason, and known only for the latter",
 				c, refusal, c-100, ofKnownBuyer)
 		}

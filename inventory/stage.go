@@ -47,12 +47,12 @@ const (
 // Stage writes changes to d in numbered pieces. A promoted replica lacks only the last
 // writes, so a draft that has all numbers has all pieces. Each piece renews the expiry of
 // the keys that it writes to. After an error, the caller must begin another draft.
-func (k Keeping) Stage(ctx context.Context, d *Draft, c Changes) error {
+func (k KeeperGate) Stage(ctx context.Context, d *Draft, c Changes) error {
 	staged := d.keys()
 	holds, buyers := staged[0], staged[1]
 	held := make([]any, 0, 2*len(c.Holds))
 	for _, h := range c.Holds {
-		held = append(held, h.OrderID, fmt.Sprintf("%d %d %s", h.Quantity, h.At.UnixMilli(), h.Buyer))
+		held = append(held, h.OrderID, fmt.Sprintf("%d %d %s", h.Quantity, h.AcceptedAt.UnixMilli(), h.Buyer))
 	}
 	counts := make([]any, 0, 2*len(c.Buyers))
 	for buyer, units := range c.Buyers {
@@ -74,7 +74,7 @@ func (k Keeping) Stage(ctx context.Context, d *Draft, c Changes) error {
 }
 
 // Discard deletes a draft that will not be installed.
-func (k Keeping) Discard(ctx context.Context, d *Draft) error {
+func (k KeeperGate) Discard(ctx context.Context, d *Draft) error {
 	if err := k.rdb.Unlink(ctx, d.keys()...).Err(); err != nil {
 		return fmt.Errorf("discard the rebuild of %s: %w", d.SKU, err)
 	}

@@ -9,14 +9,14 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A gate has accepted fewer orders than one node has seen. After the next call of that
-// node, the gate neither accepts nor refuses an order of any node until it is rebuilt.
+// A gate has accepted fewer orders than one node has seen. After the next call of this node, the
+// gate neither accepts nor refuses an order of any node until the gate is rebuilt.
 func TestGateThatLostWritesIsStale(t *testing.T) {
 	unmarked := twin{0, "", &reserveScript, lua("replid", "cooldown", "reserve"), "call('HSET', KEYS[1], 'built_on', built_on)", ""}
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		for asks, ask := range map[string]func(g Keeping, sku string) error{
-			"a buyer": func(g Keeping, sku string) error { return check.Err(g.Reserve(t.Context(), greedy(sku))) },
-			"a keeper": func(g Keeping, sku string) error {
+		for asks, ask := range map[string]func(g KeeperGate, sku string) error{
+			"a buyer": func(g KeeperGate, sku string) error { return check.Err(g.Reserve(t.Context(), greedy(sku))) },
+			"a keeper": func(g KeeperGate, sku string) error {
 				found, err := g.Summaries(t.Context(), sku)
 				if err == nil && found[0].Stale {
 					err = ErrStale
@@ -36,7 +36,7 @@ func TestGateThatLostWritesIsStale(t *testing.T) {
 			check.Is(t, check.Err(other.Reserve(t.Context(), greedy(sku))), ErrBuyerLimit)
 		}
 		unmarked.use(t)
-		other, sku := goneBack(t, rdb, func(g Keeping, sku string) error { return check.Err(g.Reserve(t.Context(), greedy(sku))) })
+		other, sku := goneBack(t, rdb, func(g KeeperGate, sku string) error { return check.Err(g.Reserve(t.Context(), greedy(sku))) })
 		check.Is(t, check.Err(other.Reserve(t.Context(), greedy(sku))), ErrBuyerLimit) // the fault of the broken twin
 	})
 }
@@ -46,9 +46,9 @@ func greedy(sku string) Request {
 	return Request{OrderID: "many", SKU: sku, Buyer: "carl", Quantity: 2, Node: "n"}
 }
 
-// goneBack opens a gate and makes it lose an order that one node has seen. Then that node
-// calls ask. goneBack returns a node that has not seen the order.
-func goneBack(t *testing.T, rdb *redis.Client, ask func(g Keeping, sku string) error) (other Keeping, sku string) {
+// goneBack opens a gate and makes it lose an order that one node has seen. Then the node that has
+// seen the order calls ask. goneBack returns a node that has not seen the order.
+func goneBack(t *testing.T, rdb *redis.Client, ask func(g KeeperGate, sku string) error) (other KeeperGate, sku string) {
 	t.Helper()
 	knows, other, sku := newGate(rdb, patient), newGate(rdb, patient), newSKU()
 	open(t, knows, sku, 2, 1)

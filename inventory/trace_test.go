@@ -25,7 +25,7 @@ func TestTraceCrossesTheQueue(t *testing.T) {
 		for _, r := range []Request{traced, plain} {
 			check.Must(t, check.Err(g.Reserve(t.Context(), r)))
 		}
-		queue, err := g.Queue(t.Context(), sku, "", 10)
+		queue, err := g.ReadQueue(t.Context(), sku, "", 10)
 		check.Must(t, err)
 		if len(queue) != 2 || queue[0].Node != "node 1" || queue[0].Trace != trace || queue[1].Node != "node 2" || queue[1].Trace != "" {
 			t.Errorf("queue: got %+v, want node 1 with its trace and node 2 without one", queue)
@@ -60,7 +60,7 @@ func TestOldestQueued(t *testing.T) {
 			r, err := g.Reserve(t.Context(), order(busy, fmt.Sprint("o", i), fmt.Sprint("b", i)))
 			check.Must(t, err)
 			if i == 0 {
-				first = r.At
+				first = r.AcceptedAt
 			}
 		}
 		oldest, now, err := g.OldestQueued(t.Context(), idle, busy)

@@ -65,8 +65,8 @@ func releaseTwin(seed uint64, name, old, new string) twin {
 	return twin{seed, name, &releaseScript, lua("epoch", "cooldown", "release_units", "release"), old, new}
 }
 
-func confirmTwin(seed uint64, name, old, new string) twin {
-	return twin{seed, name, &confirmScript, lua("epoch", "confirm"), old, new}
+func dropTwin(seed uint64, name, old, new string) twin {
+	return twin{seed, name, &dropScript, lua("epoch", "drop_holds"), old, new}
 }
 
 func ackTwin(seed uint64, name, old, new string) twin {
@@ -90,11 +90,11 @@ var twins = []twin{
 	reserveTwin(11, "sells while shut", "sale[1] ~= 'open'", "not sale[1]"),
 	reserveTwin(20, "sells while cooling down", "elseif cooling_down then", "elseif false then"),
 	reserveTwin(33, "accepts a late call", "now > deadline", "false"),
-	reserveTwin(7, "accepts a deadline from before the clock was set back", "deadline > now + LATE", "false"),
+	reserveTwin(7, "accepts a deadline from before the clock was set back", "deadline > now + MAX_AHEAD", "false"),
 	reserveTwin(33, "queues without the epoch", "{ 'epoch', epoch }", "{ 'epoch', 0 }"),
 	reserveTwin(10, "ignores the time window", "window ~= 0", "false"),
 	reserveTwin(8, "ignores the buyer's limit", "held + quantity > per_buyer", "false"),
-	reserveTwin(33, "limit ignores the batch", "if units[buyer] == nil and counts[i]", "if counts[i]"),
+	reserveTwin(33, "limit ignores the batch", "if units[buyer] == nil and held_units[i]", "if counts[i]"),
 	reserveTwin(2, "oversells by one", "quantity > available - taken", "quantity > available - taken + 1"),
 	reserveTwin(125, "stock ignores the batch", "quantity > available - taken", "quantity > available"),
 	reserveTwin(14, "always takes one unit", "taken = taken + quantity", "taken = taken + 1"),
@@ -104,7 +104,7 @@ var twins = []twin{
 	reserveTwin(52, "ignores the fingerprint", "if body ~= fingerprint then", "if false then"),
 	reserveTwin(14, "accepts a known id twice", "elseif holds[i] or fresh[id] then", "elseif fresh[id] then"),
 	reserveTwin(125, "accepts an id twice in a batch", "elseif holds[i] or fresh[id] then", "elseif holds[i] then"),
-	reserveTwin(423, "ignores the bound of the queue", "#accepted >= room", "false"),
+	reserveTwin(423, "ignores the bound of the queue", "#accepted >= queue_room", "false"),
 	reserveTwin(718, "bounds entries instead of orders", "tonumber(ARGV[2]) - tonumber(sale[8])", "tonumber(ARGV[2]) - call('XLEN', KEYS[4])"),
 	reserveTwin(3, "does not count queued orders", "call('HINCRBY', KEYS[1], 'queued', #accepted)", ""),
 	reserveTwin(123, "puts all orders into one entry", "from + ENTRY - 1", "#accepted"),
@@ -117,7 +117,7 @@ var twins = []twin{
 	releaseTwin(23, "releases in another epoch", "tonumber(sale[2]) ~= tonumber(epoch)", "false"),
 	releaseTwin(15, "releases twice", "redis.call('HDEL', holds, id)", ""),
 	releaseTwin(96, "keeps the buyer's units", "redis.call('HINCRBY', buyers, buyer, -quantity)", ""),
-	confirmTwin(1, "confirms in another epoch", "tonumber(sale[2]) ~= tonumber(epoch)", "false"),
+	dropTwin(1, "drops in another epoch", "tonumber(sale[2]) ~= tonumber(epoch)", "false"),
 	ackTwin(45, "removes any entry with the id", "table.concat(ids, ' ') == ARGV[i + 1]", "true"),
 	ackTwin(153, "removes an entry with an undecided order", "table.concat(ids, ' ') == ARGV[i + 1]", "string.find(table.concat(ids, ' '), ARGV[i + 1], 1, true)"),
 	ackTwin(218, "removes an entry with other orders", "table.concat(ids, ' ') == ARGV[i + 1]", "#table.concat(ids, ' ') == #ARGV[i + 1]"),

@@ -34,8 +34,8 @@ func TestSaleWindowIsExact(t *testing.T) {
 		if !errors.Is(err, tt.want) {
 			t.Errorf("order at %v of the sale's window: got error %v, want %v", tt.at, err, tt.want)
 		}
-		if err == nil && !got.At.Equal(tt.at.Truncate(time.Millisecond)) {
-			t.Errorf("order at %v: got the acceptance time %v, want the same time", tt.at, got.At)
+		if err == nil && !got.AcceptedAt.Equal(tt.at.Truncate(time.Millisecond)) {
+			t.Errorf("order at %v: got the acceptance time %v, want the same time", tt.at, got.AcceptedAt)
 		}
 	}
 }

@@ -70,8 +70,8 @@ func TestPlanFollowsItsSeed(t *testing.T) {
 func TestPlannedAttemptsAreConsistent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := Defaults()
-		c.PerBuyerLimit = rapid.IntRange(1, 5).Draw(t, "limit")
-		c.MaxQuantity = rapid.IntRange(1, c.PerBuyerLimit).Draw(t, "max")
+		c.UnitsPerBuyer = rapid.IntRange(1, 5).Draw(t, "limit")
+		c.MaxQuantity = rapid.IntRange(1, c.UnitsPerBuyer).Draw(t, "max")
 		if rapid.Bool().Draw(t, "heavy buyers") {
 			c.Zipf = 1.5
 		}

@@ -26,8 +26,8 @@ const (
 // maxBuyers leaves addresses in 10.0.0.0/8 for the fresh buyers after the attack.
 const maxBuyers = 10_000_000
 
-// Config describes one attack. Start from Defaults, because a share of 0 means that no
-// buyer does such a thing. Run returns an error if Validate does.
+// Config describes one attack. Start from Defaults, because a share of 0 means that no buyer
+// cancels, pays or repeats an order. Run returns an error if Validate does.
 type Config struct {
 	Target string // base URL of the server, http or https
 
@@ -38,7 +38,7 @@ type Config struct {
 	SKU           string        // must have no orders yet; empty for a new SKU
 	Name          string        // name that buyers see
 	Stock         int           // units on sale
-	PerBuyerLimit int           // units that one buyer may hold
+	UnitsPerBuyer int           // units that one buyer may hold
 	PaymentWindow time.Duration // in whole seconds; if it is shorter than Duration + 2 min, the verdict waits until no order is pending
 	Price         int64         // price in minor units of Currency
 	Currency      string        // ISO 4217
@@ -58,16 +58,16 @@ type Config struct {
 	MaxQuantity int     // largest quantity of an order; quantities start at 1
 
 	// Sales share the attack, and each gets its own verdict; see RunAll. If Sales is
-	// empty, there is one sale with SKU, Name, Stock and PerBuyerLimit.
+	// empty, there is one sale with SKU, Name, Stock and UnitsPerBuyer.
 	Sales    []Sale
 	Scenario string // name of the scenario in the report; may be empty
 
 	// Shares from 0 to 1. If a share is 0, nothing of its kind is sent, not even after
 	// the attack, and the report lists it as not put to the test.
-	Replays      float64 // share of requests that repeat a key; half of them right after the first request, half after its 201
+	Replays      float64 // share of requests that repeat a key, half of them right after the first request, half after its 201
 	SecondOrders float64 // share of requests by buyers who already hold units and try to exceed the limit
-	Cancels      float64 // share of accepted orders that are cancelled soon after their 201
-	Payments     float64 // share of accepted orders that are paid; the rest stays pending
+	CancelShare  float64 // share of accepted orders that are cancelled soon after their 201
+	Payments     float64 // share of accepted orders that are paid; orders neither paid nor cancelled stay pending
 
 	Seed     int64         // fixes kinds, quantities and fates, but not the timing of requests
 	Repair   time.Duration // drift that lasts longer than this is a violation; 0 means 10 s
@@ -90,10 +90,10 @@ type Config struct {
 // units. The caller sets Target and Token.
 func Defaults() Config {
 	return Config{
-		Name: "Flash sale", Stock: 1000, PerBuyerLimit: 2, PaymentWindow: 15 * time.Minute,
+		Name: "Flash sale", Stock: 1000, UnitsPerBuyer: 2, PaymentWindow: 15 * time.Minute,
 		Price: 1990, Currency: "EUR",
 		Buyers: 20_000, Rate: 2000, Duration: 10 * time.Second, Shape: Constant, MaxQuantity: 2,
-		Replays: 0.10, SecondOrders: 0.10, Cancels: 0.10, Payments: 0.30,
+		Replays: 0.10, SecondOrders: 0.10, CancelShare: 0.10, Payments: 0.30,
 		Seed: 1, Timeout: 5 * time.Second,
 	}
 }
@@ -102,7 +102,7 @@ func Defaults() Config {
 // buyers who do not cancel pay at once, so that payments compete for the units.
 func (c Config) ForPayment() Config {
 	c.ReserveOn = judge.OnPayment
-	c.Payments = 0.9 * (1 - c.Cancels)
+	c.Payments = 0.9 * (1 - c.CancelShare)
 	return c
 }
 
@@ -141,10 +141,10 @@ func (c Config) Validate() error {
 	}
 	share("Replays", c.Replays)
 	share("SecondOrders", c.SecondOrders)
-	share("Cancels", c.Cancels)
+	share("Cancels", c.CancelShare)
 	share("Payments", c.Payments)
 	check(c.Replays+c.SecondOrders < 1, "Replays, SecondOrders: together %v, want less than 1, so that first orders are left", c.Replays+c.SecondOrders)
-	check(c.Cancels+c.Payments <= 1, "Cancels, Payments: together %v, want at most 1", c.Cancels+c.Payments)
+	check(c.CancelShare+c.Payments <= 1, "Cancels, Payments: together %v, want at most 1", c.CancelShare+c.Payments)
 	check(c.Timeout > 0, "Timeout: %v, want more than 0", c.Timeout)
 	return errors.Join(faults...)
 }
@@ -185,10 +185,10 @@ func (c Config) withPatience() patience {
 func (c Config) saleTerms() client.Sale {
 	name := c.Name
 	if !c.Visitors {
-		name = client.Judged + name
+		name = client.JudgedNamePrefix + name
 	}
 	return client.Sale{
-		Name: name, Price: c.Price, Currency: c.Currency, Total: int64(c.Stock), PerBuyerLimit: int64(c.PerBuyerLimit),
+		Name: name, Price: c.Price, Currency: c.Currency, Total: int64(c.Stock), UnitsPerBuyer: int64(c.UnitsPerBuyer),
 		PaymentWindowS: int64(c.PaymentWindow / time.Second), ReserveOn: c.ReserveOn,
 	}
 }
@@ -208,7 +208,7 @@ type Sale struct {
 	SKU           string  // must have no orders yet; empty for a new SKU
 	Name          string  // name that buyers see
 	Stock         int     // units on sale
-	PerBuyerLimit int     `yaml:"limit"` // units that one buyer may hold
+	UnitsPerBuyer int     `yaml:"limit"` // units that one buyer may hold
 	Weight        float64 // share of the orders: Weight divided by the sum of all weights
 }
 
@@ -217,13 +217,13 @@ func (c Config) sales() []Sale {
 	if len(c.Sales) > 0 {
 		return c.Sales
 	}
-	return []Sale{{SKU: c.SKU, Name: c.Name, Stock: c.Stock, PerBuyerLimit: c.PerBuyerLimit, Weight: 1}}
+	return []Sale{{SKU: c.SKU, Name: c.Name, Stock: c.Stock, UnitsPerBuyer: c.UnitsPerBuyer, Weight: 1}}
 }
 
 // forSale returns the config of one sale.
 func (c Config) forSale(s Sale) Config {
-	c.SKU, c.Name, c.Stock, c.PerBuyerLimit = s.SKU, s.Name, s.Stock, s.PerBuyerLimit
-	c.MaxQuantity = min(c.MaxQuantity, s.PerBuyerLimit) // a larger order would only be refused for its size
+	c.SKU, c.Name, c.Stock, c.UnitsPerBuyer = s.SKU, s.Name, s.Stock, s.UnitsPerBuyer
+	c.MaxQuantity = min(c.MaxQuantity, s.UnitsPerBuyer) // a larger order would only be refused for its size
 	return c
 }
 
@@ -241,9 +241,9 @@ func (c Config) validateSales(check func(ok bool, format string, args ...any)) {
 		check(s.SKU == "" || !known[s.SKU], "%sSKU: %q is the SKU of another sale", in, s.SKU)
 		check(s.Name != "", "%sName: empty", in)
 		check(s.Stock >= 1, "%sStock: %d, want at least 1", in, s.Stock)
-		check(s.PerBuyerLimit >= 1, "%sPerBuyerLimit: %d, want at least 1", in, s.PerBuyerLimit)
+		check(s.UnitsPerBuyer >= 1, "%sUnitsPerBuyer: %d, want at least 1", in, s.UnitsPerBuyer)
 		check(s.Weight > 0, "%sWeight: %v, want more than 0", in, s.Weight)
-		known[s.SKU], largest = true, max(largest, s.PerBuyerLimit)
+		known[s.SKU], largest = true, max(largest, s.UnitsPerBuyer)
 	}
-	check(c.MaxQuantity >= 1 && c.MaxQuantity <= largest, "MaxQuantity: %d, want 1..PerBuyerLimit", c.MaxQuantity)
+	check(c.MaxQuantity >= 1 && c.MaxQuantity <= largest, "MaxQuantity: %d, want 1..UnitsPerBuyer", c.MaxQuantity)
 }

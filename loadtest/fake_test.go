@@ -27,7 +27,7 @@ type fault struct {
 	unflagged         bool // replays lack their header
 	unpaid            bool // pay answers 200 without effect
 	refuseReplay      bool // a replay is refused if the sale is sold out
-	visitorsUncounted bool // the gate does not count the units of visitors
+	visitorsUncounted bool // units that visitors buy stay available at the gate
 
 	// These faults need a sale that takes units on payment.
 	holdsUnpaid  bool // orders take units as well

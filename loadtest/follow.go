@@ -113,7 +113,7 @@ func (f *followers) act(ctx context.Context, t task) {
 		click(true)
 	case t.fate == cancel && paying:
 		click(true)
-		click(false) // only one of the two calls may take effect
+		click(false) // only one of the two clicks may take effect
 	case t.fate == cancel:
 		click(true)
 	case t.fate == pay && even && paying:
@@ -136,7 +136,7 @@ func (r *run) closeOrder(ctx context.Context, b client.Buyer, id string, cancel 
 		// ctx ends the retries, but does not abort a call.
 		c := r.client.Close(context.WithoutCancel(ctx), b, id, cancel, "ref-"+id)
 		r.ledger.closings.add(c)
-		retry := c.Status == 429 || c.Status == 503 || c.Code == "in_progress" || c.Unknown() && !cancel && r.c.onPayment()
+		retry := c.Status == 429 || c.Status == 503 || c.Code == "in_progress" || c.Inconclusive() && !cancel && r.c.onPayment()
 		if !retry {
 			return c
 		}

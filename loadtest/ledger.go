@@ -37,8 +37,8 @@ type ledger struct {
 	closings record[judge.Closing]
 }
 
-// open returns the announced orders that no client has tried to close, ordered by
-// quantity.
+// open returns the orders that were announced as pending and that no client has tried to close.
+// The order with the fewest units comes first.
 func (l *ledger) open() []*judge.Outcome {
 	touched := map[string]bool{}
 	for _, c := range l.closings.read() {

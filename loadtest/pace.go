@@ -58,8 +58,7 @@ func (s stages) Pace(elapsed time.Duration, sent uint64) (wait time.Duration, st
 // Rate implements vegeta.Pacer. Attacks do not call it.
 func (s stages) Rate(time.Duration) float64 { return 0 }
 
-// stageOf returns the index of the stage of request n, or -1 if there is no such
-// request.
+// stageOf returns the index of the stage of request n, or -1 if no stage has a request n.
 func (s stages) stageOf(n uint64) int {
 	return slices.IndexFunc(s.list, func(at stage) bool { return n < at.end })
 }

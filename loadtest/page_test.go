@@ -20,7 +20,7 @@ func TestHTMLReportLoadsNothing(t *testing.T) {
 	check.Must(t, rep.Save(dir))
 	for _, name := range []string{"report.html", "report.json", "report.txt"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
-			t.Errorf("file %s of the report: got no content or error %v, want content", name, err)
+			t.Errorf("file %s of the report: got error %v or an empty file, want content", name, err)
 		}
 	}
 	got, err := os.ReadFile(filepath.Join(dir, "report.html"))

@@ -109,7 +109,7 @@ func TestPauseIsInterrupted(t *testing.T) {
 	}()
 	stop()
 	if !check.Receive(t, "the end of Pace's pause", ended) {
-		t.Error("Pace after the context ended: got no stop, want one")
+		t.Error("Pace after the context ended: got stop false, want true")
 	}
 }
 

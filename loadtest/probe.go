@@ -22,7 +22,7 @@ func (r *run) probe(ctx context.Context) error {
 		r.repeat(ctx)
 		return nil
 	}
-	if r.c.Cancels == 0 {
+	if r.c.CancelShare == 0 {
 		return nil
 	}
 	open := r.ledger.open()
@@ -134,7 +134,7 @@ func (r *run) atLimit(open, probes []*judge.Outcome) []string {
 	}
 	var full []string
 	for buyer, n := range units {
-		if n == r.c.PerBuyerLimit {
+		if n == r.c.UnitsPerBuyer {
 			full = append(full, buyer)
 		}
 	}

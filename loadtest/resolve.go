@@ -17,7 +17,7 @@ import (
 func (r *run) resolve(ctx context.Context, doubted bool) {
 	var open []*judge.Outcome
 	for _, o := range judge.Outcomes(r.ledger.requests.read()) {
-		if !o.Known() || doubted && o.Doubted && o.Announced == nil {
+		if !o.Known() || doubted && o.Inconclusive && o.Announced == nil {
 			open = append(open, o)
 		}
 	}
@@ -38,7 +38,7 @@ func (r *run) resolvePayments(ctx context.Context) {
 	}
 	var open []judge.Closing
 	for _, calls := range byOrder {
-		if p := judge.PaymentOf(calls); p.Doubted && p.Told.IsZero() {
+		if p := judge.PaymentOf(calls); p.Inconclusive && p.ConfirmedAt.IsZero() {
 			open = append(open, calls[0])
 		}
 	}

@@ -89,9 +89,9 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 			progress.printf("%s:", r.c.SKU)
 		}
 		evidence := r.aftermath(ctx)
-		all.Sales = append(all.Sales, report.New(r.c.reportConfig(), evidence, report.Seen{
+		all.Sales = append(all.Sales, report.New(r.c.reportConfig(), evidence, report.Observations{
 			Started: r.began, Took: time.Since(r.began), Interrupted: ctx.Err() != nil,
-			Stock: r.stock.read(), Restores: r.releases, Late: r.late, Notes: r.notes,
+			Stock: r.stock.read(), ReleaseTimes: r.releases, SendDelays: r.late, Notes: r.notes,
 		}))
 	}
 	all.Took = time.Since(all.Started)
@@ -147,7 +147,7 @@ func (r *run) aftermath(ctx context.Context) judge.Evidence {
 	}
 
 	e := judge.Evidence{
-		SKU: r.c.SKU, Total: r.c.Stock, PerBuyerLimit: r.c.PerBuyerLimit, ReserveOn: r.c.ReserveOn, Search: r.c.Search, Visitors: r.c.Visitors,
+		SKU: r.c.SKU, Total: r.c.Stock, UnitsPerBuyer: r.c.UnitsPerBuyer, ReserveOn: r.c.ReserveOn, Search: r.c.Search, Visitors: r.c.Visitors,
 		Requests: r.ledger.requests.read(), Closings: r.ledger.closings.read(), Audit: audit, SoldOut: r.soldOut,
 	}
 	switch settled, rows, err := r.collect(judging); {

@@ -94,13 +94,13 @@ func TestRunPassesACorrectSale(t *testing.T) {
 			if got := rep.Pending + rep.Paid; got != c.Stock {
 				t.Errorf("units sold: got %d, want %d", got, c.Stock)
 			}
-			if inFlight == 0 && (rep.Lateness.N != rep.Attempts || rep.Lateness.Max == 0) {
-				t.Errorf("lateness: got %+v, want one entry for each of %d attempts", rep.Lateness, rep.Attempts)
+			if inFlight == 0 && (rep.SendDelay.N != rep.Attempts || rep.SendDelay.Max == 0) {
+				t.Errorf("lateness: got %+v, want one entry for each of %d attempts", rep.SendDelay, rep.Attempts)
 			}
-			if inFlight > 0 && (s.highest > inFlight || rep.Lateness.N > 0) {
-				t.Errorf("calls at once: got %d, want at most %d; lateness: got %+v, want none", s.highest, inFlight, rep.Lateness)
+			if inFlight > 0 && (s.highest > inFlight || rep.SendDelay.N > 0) {
+				t.Errorf("calls at once: got %d, want at most %d; lateness: got %+v, want none", s.highest, inFlight, rep.SendDelay)
 			}
-			if rep.Restore.N == 0 || rep.DurablePerS == 0 || rep.Latency.P99 == 0 {
+			if rep.ReleaseTime.N == 0 || rep.DurablePerS == 0 || rep.Latency.P99 == 0 {
 				t.Errorf("report: got no figures for releases, rates or latencies, want all:\n%s", text(t, rep))
 			}
 		})
@@ -140,7 +140,7 @@ func unknownPayments(rep *report.Report) (n int) {
 		byOrder[cl.OrderID] = append(byOrder[cl.OrderID], cl)
 	}
 	for _, calls := range byOrder {
-		if p := judge.PaymentOf(calls); p.Doubted && p.Told.IsZero() && !p.Refused {
+		if p := judge.PaymentOf(calls); p.Inconclusive && p.ConfirmedAt.IsZero() && !p.Refused {
 			n++
 		}
 	}
@@ -202,7 +202,7 @@ func TestRunRetriesWhileTheGateHasUnits(t *testing.T) {
 	t.Parallel()
 	_, url := newFake(t, fault{staleRefusals: 26})
 	c := quick(url)
-	c.Stock, c.Cancels, c.Search = 500, 0, time.Millisecond
+	c.Stock, c.CancelShare, c.Search = 500, 0, time.Millisecond
 	rep, err := Run(check.Context(t), c)
 	check.Must(t, err)
 	if rep.Undersold != 0 {
@@ -230,7 +230,7 @@ func TestRunReportsUnexercisedChecks(t *testing.T) {
 		"few payments":    {func(c *Config) { *c = c.ForPayment(); c.Payments = 0.05 }, "sell-out: no payment"},
 		"no replay":       {func(c *Config) { c.Replays = 0 }, "replay"},
 		"no second order": {func(c *Config) { c.SecondOrders = 0 }, "second order"},
-		"no cancellation": {func(c *Config) { c.Cancels, c.Payments = 0, 1 }, "cancellation"},
+		"no cancellation": {func(c *Config) { c.CancelShare, c.Payments = 0, 1 }, "cancellation"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -310,7 +310,7 @@ func TestRunReportsWhyItCannotStart(t *testing.T) {
 		t.Fatalf("run without an operator's token: got error %v, want 403 forbidden", err)
 	}
 	_, err := Run(t.Context(), Config{Stock: -1, Replays: 2})
-	contains(t, fmt.Sprint(err), "Target:", "Token:", "Name:", "Stock:", "PerBuyerLimit:", "Currency:", "Rate:", "Duration:", "Shape:", "Replays:", "Timeout:")
+	contains(t, fmt.Sprint(err), "Target:", "Token:", "Name:", "Stock:", "UnitsPerBuyer:", "Currency:", "Rate:", "Duration:", "Shape:", "Replays:", "Timeout:")
 }
 
 // A server that limits all buyers as one address is not attacked, because it would

@@ -16,8 +16,8 @@ import (
 // twoSales gives c a popular sale and a second one.
 func twoSales(c Config) Config {
 	c.Sales = []Sale{
-		{SKU: "popular", Name: "Popular", Stock: 80, PerBuyerLimit: 2, Weight: 3},
-		{SKU: "other", Name: "Other", Stock: 40, PerBuyerLimit: 1, Weight: 1},
+		{SKU: "popular", Name: "Popular", Stock: 80, UnitsPerBuyer: 2, Weight: 3},
+		{SKU: "other", Name: "Other", Stock: 40, UnitsPerBuyer: 1, Weight: 1},
 	}
 	return c
 }

@@ -112,26 +112,26 @@ func parseScenario(text []byte) (*Scenario, error) {
 	return &s, errors.Join(faults...)
 }
 
-// Into sets the fields of c that the scenario defines. It does not validate c.
-func (s *Scenario) Into(c *Config) {
+// ApplyTo sets the fields of c that the scenario defines. It does not validate c.
+func (s *Scenario) ApplyTo(c *Config) {
 	c.Scenario = s.Name
-	Set(&c.Seed, s.Seed)
-	Set(&c.Buyers, s.Buyers.Count)
-	Set(&c.MaxQuantity, s.Buyers.MaxQuantity)
-	Set(&c.Replays, s.Shares.Replays)
-	Set(&c.SecondOrders, s.Shares.SecondOrders)
-	Set(&c.Cancels, s.Shares.Cancels)
-	if Set(&c.ReserveOn, s.ReserveOn); c.onPayment() {
+	SetIfGiven(&c.Seed, s.Seed)
+	SetIfGiven(&c.Buyers, s.Buyers.Count)
+	SetIfGiven(&c.MaxQuantity, s.Buyers.MaxQuantity)
+	SetIfGiven(&c.Replays, s.Shares.Replays)
+	SetIfGiven(&c.SecondOrders, s.Shares.SecondOrders)
+	SetIfGiven(&c.CancelShare, s.Shares.Cancels)
+	if SetIfGiven(&c.ReserveOn, s.ReserveOn); c.onPayment() {
 		*c = c.ForPayment()
 	}
-	Set(&c.Payments, s.Shares.Payments)
-	Set(&c.PaymentWindow, (*time.Duration)(s.PaymentWindow))
-	Set(&c.Timeout, (*time.Duration)(s.Timeout))
+	SetIfGiven(&c.Payments, s.Shares.Payments)
+	SetIfGiven(&c.PaymentWindow, (*time.Duration)(s.PaymentWindow))
+	SetIfGiven(&c.Timeout, (*time.Duration)(s.Timeout))
 	c.Zipf = s.Buyers.Zipf
 	c.Sales, c.Phases = nil, nil
 	for _, sale := range s.Sales {
 		sale.SKU, sale.Name = newSKU(sale.SKU), cmp.Or(sale.Name, sale.SKU)
-		sale.PerBuyerLimit, sale.Weight = cmp.Or(sale.PerBuyerLimit, 1), cmp.Or(sale.Weight, 1)
+		sale.UnitsPerBuyer, sale.Weight = cmp.Or(sale.UnitsPerBuyer, 1), cmp.Or(sale.Weight, 1)
 		c.Sales = append(c.Sales, sale)
 	}
 	for _, p := range s.Phases {
@@ -146,8 +146,8 @@ func (p stretch) phase() Phase {
 	return Phase{Shape: cmp.Or(p.Shape, Constant), Rate: p.Rate, From: p.From, Duration: time.Duration(p.For)}
 }
 
-// Set copies *from to *to. It does nothing if from is nil.
-func Set[T any](to *T, from *T) {
+// SetIfGiven copies *from to *to. It does nothing if from is nil.
+func SetIfGiven[T any](to *T, from *T) {
 	if from != nil {
 		*to = *from
 	}

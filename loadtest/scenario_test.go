@@ -33,7 +33,7 @@ func TestExamples(t *testing.T) {
 			}
 			c := quick(newFakes(t, faults))
 			long := c
-			s.Into(&long)
+			s.ApplyTo(&long)
 			check.Must(t, long.Validate())
 
 			for i := range s.Sales {
@@ -42,7 +42,7 @@ func TestExamples(t *testing.T) {
 			for i, p := range s.Phases {
 				s.Phases[i].For = max(p.For/20, duration(100*time.Millisecond))
 			}
-			s.Into(&c)
+			s.ApplyTo(&c)
 			c.PaymentWindow = min(c.PaymentWindow, time.Second)
 			all, err := RunAll(t.Context(), c)
 			check.Must(t, err)
@@ -91,14 +91,14 @@ func TestScenarioInto(t *testing.T) {
 	s, err := ReadScenario(path)
 	check.Must(t, err)
 	c := Defaults()
-	s.Into(&c)
+	s.ApplyTo(&c)
 	if c.Buyers != 7 || c.Replays != Defaults().Replays || c.Seed != Defaults().Seed {
 		t.Errorf("scenario: got buyers %d, replays %v, seed %d, want 7 buyers and the other defaults", c.Buyers, c.Replays, c.Seed)
 	}
 	if got, want := c.Phases[0], (Phase{Ramp, 20, 30, 2 * time.Second}); got != want {
 		t.Errorf("phase: got %+v, want %+v", got, want)
 	}
-	if sale := c.Sales[0]; !strings.HasPrefix(sale.SKU, "a-") || sale.Name != "a" || sale.PerBuyerLimit != 1 || sale.Weight != 1 {
+	if sale := c.Sales[0]; !strings.HasPrefix(sale.SKU, "a-") || sale.Name != "a" || sale.UnitsPerBuyer != 1 || sale.Weight != 1 {
 		t.Errorf("sale: got %+v, want the defaults of a scenario", sale)
 	}
 	c.MaxQuantity = 2

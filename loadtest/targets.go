@@ -85,9 +85,9 @@ func (t *targets) draw() attempt {
 	end := t.rng.Float64()
 	a := attempt{kind: judge.First, quantity: quantity, key: fmt.Sprintf("order-%07d", len(t.attempts))}
 	switch {
-	case end < t.c.Cancels:
+	case end < t.c.CancelShare:
 		a.fate = cancel
-	case end < t.c.Cancels+t.c.Payments:
+	case end < t.c.CancelShare+t.c.Payments:
 		a.fate = pay
 	}
 	switch {
@@ -106,7 +106,7 @@ func (t *targets) draw() attempt {
 		a.buyer = t.eager[len(t.eager)-1]
 		t.eager = t.eager[:len(t.eager)-1]
 		// Ask for one unit beyond the limit, unless MaxQuantity is smaller.
-		a.quantity = min(t.c.MaxQuantity, max(1, t.c.PerBuyerLimit-t.units[a.buyer.Subject]+1))
+		a.quantity = min(t.c.MaxQuantity, max(1, t.c.UnitsPerBuyer-t.units[a.buyer.Subject]+1))
 		if a.fate = leave; t.c.onPayment() {
 			a.fate = pay // only paid units count towards the limit
 		}

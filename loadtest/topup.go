@@ -58,7 +58,7 @@ func (r *run) topUp(ctx context.Context) error {
 					stall.Reset(r.patience.topUp)
 					// Stop if the gate never refuses.
 					if sold, refusals = sold+1, 0; sold > 2*r.c.Stock+1000 {
-						stop(fmt.Errorf("%d fresh buyers bought units of a sale of %d, and none received sold_out", sold, r.c.Stock))
+						stop(fmt.Errorf("fresh buyers made %d orders of a sale of %d units, and were never refused with sold_out %d times in a row", sold, r.c.Stock, enoughRefusals))
 					}
 				case code == "sold_out":
 					if refusals++; refusals >= enoughRefusals {

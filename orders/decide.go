@@ -16,18 +16,18 @@ type Ledger struct {
 	ByID  map[string]*Order
 	byKey map[buyerKey]*Order
 	// Units is the number of units of a buyer's pending and paid orders. Not filled for a
-	// buyer who has reached OrdersPerBuyer, unless a late payment needs it.
+	// buyer who has reached OrdersPerBuyer, unless a Payment needs it.
 	Units map[string]int64
 	// OrderCount is the number of orders that a buyer has made, of any status. A buyer with
 	// OrdersPerBuyer orders is full and cannot make another.
 	OrderCount     map[string]int64
 	OrdersPerBuyer int64
 
-	Claimed map[LatePayment]bool // payments with a refund claim
+	Claimed map[Payment]bool // payments with a refund claim
 
-	PastGate  bool   // no gate has accepted the orders
-	OnPayment bool   // the orders take no units until they are paid
-	Window    Reason // NotOpen or Closed refuses orders and payments without a gate; "" while the sale is on
+	WithoutGate bool   // no gate has accepted the orders
+	OnPayment   bool   // the orders take no units until they are paid
+	Window      Reason // NotOpen or Closed refuses orders and payments without a gate; "" while the sale is on
 }
 
 type buyerKey struct{ buyer, key string }
@@ -38,7 +38,7 @@ func NewLedger(sale *Sale, now time.Time, rows []Order) *Ledger {
 		Sale: sale, Now: now, left: sale.Total - sale.Sold,
 		ByID: map[string]*Order{}, byKey: map[buyerKey]*Order{}, Units: map[string]int64{},
 		OrderCount: map[string]int64{}, OrdersPerBuyer: math.MaxInt64,
-		Claimed: map[LatePayment]bool{},
+		Claimed: map[Payment]bool{},
 	}
 	for i := range rows {
 		l.add(&rows[i])
@@ -46,17 +46,17 @@ func NewLedger(sale *Sale, now time.Time, rows []Order) *Ledger {
 	return l
 }
 
-// add is Know for an order that also counts for its buyer's limits.
+// add is IndexOrder for an order that also counts for its buyer's limits.
 func (l *Ledger) add(o *Order) {
-	l.Know(o)
+	l.IndexOrder(o)
 	l.OrderCount[o.Buyer]++
 	if o.Status.CountsAsSold() {
 		l.Units[o.Buyer] += o.Quantity
 	}
 }
 
-// Know adds the order to ByID and to the orders by key.
-func (l *Ledger) Know(o *Order) {
+// IndexOrder adds the order to ByID and to the orders by key.
+func (l *Ledger) IndexOrder(o *Order) {
 	l.ByID[o.ID] = o
 	if o.IdempotencyKey != nil {
 		l.byKey[buyerKey{o.Buyer, *o.IdempotencyKey}] = o
@@ -68,22 +68,25 @@ func (l *Ledger) full(buyer string) bool { return l.OrderCount[buyer] >= l.Order
 
 // A Decision describes the outcome for one queued order.
 type Decision struct {
-	Queued  inventory.Queued
+	Queued  inventory.QueuedOrder
 	Order   *Order // the row, new or existing; nil if there is none
 	Action  Action
 	Hold    HoldAction
 	Claim   *Claim // the claim to record if Action is RecordClaim
-	Refused Reason // if set, the caller receives it instead of Order
+	Refused Reason // if set, the caller receives this reason instead of Order
 }
+
+// Writes reports whether the decision changes a row.
+func (d Decision) Writes() bool { return d.Action != NoChange || d.Hold == DropHoldAgain }
 
 // An Action is the change that a decision makes to the order's row.
 type Action int
 
 // The actions.
 const (
-	Find        Action = iota // no change: Order, if set, is an existing row
+	NoChange    Action = iota // no change: Order, if set, is an existing row
 	Insert                    // Order is inserted
-	PayLate                   // Order was expired or awaiting payment, and becomes paid
+	MarkPaid                  // Order was expired or awaiting payment, and becomes paid
 	RecordClaim               // the payment is refused, and Claim is recorded
 )
 
@@ -92,18 +95,22 @@ type HoldAction int
 
 // The hold actions.
 const (
-	Keep      HoldAction = iota // no change
-	Release                     // the gate releases the units of the hold
-	Reconfirm                   // the hold of a paid order has reappeared at the gate and is dropped again
+	KeepHold      HoldAction = iota // no change
+	ReleaseHold                     // the gate releases the units of the hold
+	DropHoldAgain                   // the hold of a paid order has reappeared at the gate and is dropped again
 )
 
-// Decide returns the decision for one queued order. It refuses an order that a gate has
-// accepted only if Redis has lost data, if an earlier order with its key has another
-// fingerprint, if its buyer has made OrdersPerBuyer orders, if orders of its epoch take units
-// on payment, or if an operator has lowered the total or the buyer's limit meanwhile.
-func (l *Ledger) Decide(q inventory.Queued) Decision {
-	if p, late := LateOf(q); late {
-		return l.decideLate(q, p)
+// Decide returns the decision for one queued order. It may refuse an order that a gate has
+// accepted, because Redis may have lost data. Even if Redis has lost nothing, Decide refuses such
+// an order in four cases:
+//
+//   - An earlier order with its key has another fingerprint.
+//   - The buyer has made OrdersPerBuyer orders.
+//   - Orders of its epoch take no units until they are paid.
+//   - An operator has since lowered the total or the buyer's limit.
+func (l *Ledger) Decide(q inventory.QueuedOrder) Decision {
+	if p, ok := PaymentOf(q); ok {
+		return l.decidePayment(q, p)
 	}
 	if row := l.ByID[q.OrderID]; row != nil {
 		// The order was committed before. Either the answer to that commit was lost, or
@@ -111,15 +118,15 @@ func (l *Ledger) Decide(q inventory.Queued) Decision {
 		d := Decision{Queued: q, Order: row}
 		switch {
 		case row.Status.Closed():
-			d.Hold = Release
+			d.Hold = ReleaseHold
 		case row.Status == Paid && row.RestoredAt != nil:
-			d.Hold = Reconfirm
+			d.Hold = DropHoldAgain
 		}
 		return d
 	}
 	if q.Key != "" {
 		if first := l.byKey[buyerKey{q.Buyer, q.Key}]; first != nil {
-			d := Decision{Queued: q, Order: first, Hold: Release}
+			d := Decision{Queued: q, Order: first, Hold: ReleaseHold}
 			if first.RequestHash != q.Fingerprint {
 				d.Refused = Mismatch
 			}
@@ -127,19 +134,19 @@ func (l *Ledger) Decide(q inventory.Queued) Decision {
 		}
 	}
 	switch {
-	case !l.PastGate && l.Sale.TookOnPayment(q.Epoch):
+	case !l.WithoutGate && l.Sale.TookOnPayment(q.Epoch):
 		// A node with an old copy of the sale has sent the order to the gate. Another node
 		// may have refused the key, because the gate does not know orders without units.
-		return Decision{Queued: q, Hold: Release, Refused: Unavailable}
+		return Decision{Queued: q, Hold: ReleaseHold, Refused: Unavailable}
 	case l.Window != "":
 		return Decision{Queued: q, Refused: l.Window}
 	case l.full(q.Buyer): // no row, because one buyer could create rows without end
-		return Decision{Queued: q, Hold: Release, Refused: BuyerLimit}
+		return Decision{Queued: q, Hold: ReleaseHold, Refused: BuyerLimit}
 	}
 	o := l.newOrder(q)
-	reason := l.room(q.Buyer, q.Quantity)
+	reason := l.noRoomReason(q.Buyer, q.Quantity)
 	switch {
-	case reason != "" && l.PastGate: // no gate has taken units for the order, so it leaves no row
+	case reason != "" && l.WithoutGate: // no gate has taken units for the order, so it leaves no row
 		return Decision{Queued: q, Refused: reason}
 	case reason != "": // the keeper releases the units, as for a closed order
 		o.Status, o.Reason, o.ExpiresAt, o.ClosedAt = Rejected, reason, l.Now, &l.Now
@@ -150,10 +157,10 @@ func (l *Ledger) Decide(q inventory.Queued) Decision {
 	return Decision{Queued: q, Order: o, Action: Insert}
 }
 
-// room returns the reason for which the buyer cannot have quantity more units, or "".
-func (l *Ledger) room(buyer string, quantity int64) Reason {
+// noRoomReason returns the reason for which the buyer cannot have quantity more units, or "".
+func (l *Ledger) noRoomReason(buyer string, quantity int64) Reason {
 	switch {
-	case l.Units[buyer]+quantity > l.Sale.PerBuyerLimit:
+	case l.Units[buyer]+quantity > l.Sale.UnitsPerBuyer:
 		return BuyerLimit
 	case quantity > l.left:
 		return SoldOut
@@ -162,11 +169,11 @@ func (l *Ledger) room(buyer string, quantity int64) Reason {
 }
 
 // newOrder returns the row of an accepted order.
-func (l *Ledger) newOrder(q inventory.Queued) *Order {
+func (l *Ledger) newOrder(q inventory.QueuedOrder) *Order {
 	o := &Order{
 		ID: q.OrderID, SKU: l.Sale.SKU, Buyer: q.Buyer, Quantity: q.Quantity,
 		Amount: l.Sale.Price * q.Quantity, Currency: l.Sale.Currency,
-		Status: PendingPayment, RequestHash: q.Fingerprint, CreatedAt: q.At,
+		Status: PendingPayment, RequestHash: q.Fingerprint, CreatedAt: q.AcceptedAt,
 		ExpiresAt: l.Now.Add(time.Duration(l.Sale.PaymentWindowS) * time.Second),
 	}
 	if q.Key != "" {

@@ -12,8 +12,8 @@ import (
 )
 
 // drawn returns a random sale, rows that its rules allow, and a batch.
-func drawn(t *rapid.T) (*orders.Sale, []orders.Order, []inventory.Queued) {
-	sale := &orders.Sale{SKU: "S", Total: rapid.Int64Range(0, 12).Draw(t, "total"), PerBuyerLimit: rapid.Int64Range(1, 4).Draw(t, "limit")}
+func drawn(t *rapid.T) (*orders.Sale, []orders.Order, []inventory.QueuedOrder) {
+	sale := &orders.Sale{SKU: "S", Total: rapid.Int64Range(0, 12).Draw(t, "total"), UnitsPerBuyer: rapid.Int64Range(1, 4).Draw(t, "limit")}
 	buyer := rapid.SampledFrom([]string{"ann", "bob", "eve"})
 	key := rapid.SampledFrom([]string{"", "", "k", "l"})
 	id := rapid.SampledFrom([]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"})
@@ -24,7 +24,7 @@ func drawn(t *rapid.T) (*orders.Sale, []orders.Order, []inventory.Queued) {
 	// order may be pending, paid, cancelled or expired.
 	for range rapid.IntRange(0, 6).Draw(t, "rows") {
 		q := kit.QueuedOrder(id.Draw(t, "id"), buyer.Draw(t, "buyer"), key.Draw(t, "key"), quantity.Draw(t, "quantity"))
-		status := map[string]orders.Status{"sold": orders.PendingPayment, "rejected sold_out": orders.Rejected, "rejected buyer_limit": orders.Rejected}[kit.Decision(sale, rows, q)]
+		status := map[string]orders.Status{"sold": orders.PendingPayment, "rejected sold_out": orders.Rejected, "rejected buyer_limit": orders.Rejected}[kit.ModelDecision(sale, rows, q)]
 		if status == "" {
 			continue
 		}
@@ -36,7 +36,7 @@ func drawn(t *rapid.T) (*orders.Sale, []orders.Order, []inventory.Queued) {
 			sale.Sold += q.Quantity
 		}
 	}
-	batch := make([]inventory.Queued, rapid.IntRange(1, 8).Draw(t, "batch"))
+	batch := make([]inventory.QueuedOrder, rapid.IntRange(1, 8).Draw(t, "batch"))
 	for i := range batch {
 		batch[i] = kit.QueuedOrder(id.Draw(t, "id"), buyer.Draw(t, "buyer"), key.Draw(t, "key"), quantity.Draw(t, "quantity"))
 		batch[i].Fingerprint = hash.Draw(t, "hash")
@@ -46,11 +46,11 @@ func drawn(t *rapid.T) (*orders.Sale, []orders.Order, []inventory.Queued) {
 
 // differs returns an error if a decision differs from the model. next returns the ledger for
 // each order of the batch.
-func differs(sale *orders.Sale, rows []orders.Order, batch []inventory.Queued, next func() *orders.Ledger) error {
+func differs(sale *orders.Sale, rows []orders.Order, batch []inventory.QueuedOrder, next func() *orders.Ledger) error {
 	all := append([]orders.Order(nil), rows...)
 	for i, q := range batch {
 		d := next().Decide(q)
-		if got, want := kit.Said(d), kit.Decision(sale, all, q); got != want {
+		if got, want := kit.DecisionText(d), kit.ModelDecision(sale, all, q); got != want {
 			return fmt.Errorf("order %d of the batch, %+v: got %q, want %q", i, q, got, want)
 		}
 		if d.Action == orders.Insert {
@@ -66,8 +66,8 @@ func differs(sale *orders.Sale, rows []orders.Order, batch []inventory.Queued, n
 		}
 	}
 	for buyer, units := range byBuyer {
-		if units > sale.PerBuyerLimit {
-			return fmt.Errorf("buyer %s in the model: got %d units, want at most %d", buyer, units, sale.PerBuyerLimit)
+		if units > sale.UnitsPerBuyer {
+			return fmt.Errorf("buyer %s in the model: got %d units, want at most %d", buyer, units, sale.UnitsPerBuyer)
 		}
 	}
 	if sold > sale.Total {
@@ -88,8 +88,8 @@ func TestDecideAgainstModel(t *testing.T) {
 
 // The model finds decisions that ignore the earlier orders of the batch.
 func TestModelFindsDecisionsWithoutTheBatch(t *testing.T) {
-	sale := &orders.Sale{SKU: "S", Total: 10, PerBuyerLimit: 3}
-	for name, batch := range map[string][]inventory.Queued{
+	sale := &orders.Sale{SKU: "S", Total: 10, UnitsPerBuyer: 3}
+	for name, batch := range map[string][]inventory.QueuedOrder{
 		"limit": {kit.QueuedOrder("1", "ann", "", 2), kit.QueuedOrder("2", "ann", "", 2)},
 		"key":   {kit.QueuedOrder("1", "ann", "k", 1), kit.QueuedOrder("2", "ann", "k", 1)},
 		"id":    {kit.QueuedOrder("1", "ann", "", 1), kit.QueuedOrder("1", "ann", "", 1)},

@@ -25,14 +25,14 @@ import (
 // concurrent updates succeeds. The update from expired to paid takes the units a second time.
 //
 // If the sale takes units on payment, an order begins as awaiting_payment, and its payment
-// follows the path of a late payment. The API shows awaiting_payment as pending_payment.
+// takes the units. The API shows awaiting_payment as pending_payment.
 type Status string
 
 // The statuses.
 const (
 	Reserved        Status = "reserved"
 	PendingPayment  Status = "pending_payment"
-	AwaitingPayment Status = "awaiting_payment" // shown as pending_payment; the order has no units (late.go)
+	AwaitingPayment Status = "awaiting_payment" // shown as pending_payment; the order has no units (payment.go)
 	Paid            Status = "paid"
 	Cancelled       Status = "cancelled"
 	Expired         Status = "expired"
@@ -41,11 +41,11 @@ const (
 
 // Sets of statuses, for queries of rows. A row has units only if its status is in SoldStatuses.
 var (
-	SoldStatuses     = []Status{PendingPayment, Paid}               // the order counts as sold
-	ClosedStatuses   = []Status{Cancelled, Expired, Rejected}       // the units are released, or have been released
-	FinalStatuses    = []Status{Paid, Cancelled, Expired, Rejected} // the gate must remove the hold
-	PayLateStatuses  = []Status{Expired, AwaitingPayment}           // a payment must take the units first
-	ExpiringStatuses = []Status{PendingPayment, AwaitingPayment}    // the order can expire
+	SoldStatuses          = []Status{PendingPayment, Paid}               // the order counts as sold
+	ClosedStatuses        = []Status{Cancelled, Expired, Rejected}       // the units are released, or have been released
+	NoHoldStatuses        = []Status{Paid, Cancelled, Expired, Rejected} // the gate must remove the hold
+	MustTakeUnitsStatuses = []Status{Expired, AwaitingPayment}           // a payment must take the units first
+	ExpiringStatuses      = []Status{PendingPayment, AwaitingPayment}    // the order can expire
 )
 
 // Closed reports whether the order's units are released, or have been released.
@@ -54,8 +54,8 @@ func (s Status) Closed() bool { return slices.Contains(ClosedStatuses, s) }
 // CountsAsSold reports whether the order counts as sold.
 func (s Status) CountsAsSold() bool { return slices.Contains(SoldStatuses, s) }
 
-// PayLate reports whether a payment of the order must take its units first.
-func (s Status) PayLate() bool { return slices.Contains(PayLateStatuses, s) }
+// MustTakeUnits reports whether a payment of the order must take its units first.
+func (s Status) MustTakeUnits() bool { return slices.Contains(MustTakeUnitsStatuses, s) }
 
 // shown returns the status that the API shows.
 func (s Status) shown() Status {
@@ -91,7 +91,7 @@ type Order struct {
 	// the hold of a paid order. An order that awaits payment has no units, so RestoredAt is
 	// set when the order is created.
 	RestoredAt *time.Time
-	HoldID     *string // hold of the late payment that paid the order (NewHoldID)
+	HoldID     *string // hold of the payment that took the units and paid the order (NewHoldID)
 	Claims     int64   // number of refund claims for the order
 }
 
@@ -176,7 +176,7 @@ func VisibleASCII(s string, limit int) bool {
 
 // Hold returns the hold that the gate must have for the order while it is pending.
 func (o *Order) Hold() inventory.Hold {
-	return inventory.Hold{OrderID: o.ID, Buyer: o.Buyer, Quantity: o.Quantity, At: o.CreatedAt}
+	return inventory.Hold{OrderID: o.ID, Buyer: o.Buyer, Quantity: o.Quantity, AcceptedAt: o.CreatedAt}
 }
 
 // Fingerprint returns a hash of what is ordered. If a request has the key of an earlier

@@ -28,12 +28,12 @@ func MayBeOf(id, sku string) bool {
 // holdMark separates the order's id from the random part of a hold id.
 const holdMark = "+"
 
-// NewHoldID returns the id of a hold for one attempt to pay the order late: the order's id
-// and a random part.
+// NewHoldID returns the id of a hold for one attempt to take the order's units and pay it: the
+// order's id and a random part.
 func NewHoldID(order string) string { return order + holdMark + rand.Text() }
 
 // OrderOf returns the id of the order that a hold belongs to. The first hold of an order has
-// the order's id, and the hold of a late payment an id from NewHoldID.
+// the order's id, and the hold of a Payment an id from NewHoldID.
 func OrderOf(hold string) string {
 	order, _, _ := strings.Cut(hold, holdMark)
 	return order

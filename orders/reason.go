@@ -44,7 +44,7 @@ func (r Reason) Err() error {
 }
 
 // RefusalOf returns the reason if err is a refusal by the gate, or in direct mode, to sell
-// units for a late payment. Otherwise it returns "".
+// units for a Payment. Otherwise it returns "".
 func RefusalOf(err error) Reason {
 	for _, r := range []Reason{SoldOut, BuyerLimit, Closed, NotOpen} {
 		if errors.Is(err, refusals[r]) {

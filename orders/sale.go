@@ -19,17 +19,17 @@ type Sale struct {
 	ImageURL       string    `json:"image_url,omitempty"` // https URL, or a path on this server
 	Price          int64     `json:"price"`               // minor units of Currency
 	Currency       string    `json:"currency"`
-	Total          int64     `json:"total"`           // units
-	Sold           int64     `json:"-"`               // units of pending_payment and paid orders, at most Total
-	PerBuyerLimit  int64     `json:"per_buyer_limit"` // units
+	Total          int64     `json:"total"`                                         // units
+	Sold           int64     `json:"-"`                                             // units of pending_payment and paid orders, at most Total
+	UnitsPerBuyer  int64     `gorm:"column:per_buyer_limit" json:"per_buyer_limit"` // units
 	OpensAt        time.Time `json:"-"`
 	ClosesAt       time.Time `json:"-"`
 	PaymentWindowS int64     `gorm:"column:payment_window_s" json:"payment_window_s"`
-	Fence          int64     `json:"-"`          // fence of the latest keeper; raised by takeovers, direct mode and archiving
-	Keeper         string    `json:"-"`          // node of the latest keeper, "" after it has left
+	Fence          int64     `json:"-"`          // raised by takeovers, direct mode and archiving; a keeper with a lower fence cannot commit
+	Keeper         string    `json:"-"`          // node of the latest keeper, "" after Store.ClearKeeper
 	Epoch          int64     `json:"-"`          // raised by each rebuild of the gate, and on entering direct mode
 	Mode           string    `json:"-"`          // ModeGate, ModeChanging, …
-	ReserveOn      string    `json:"reserve_on"` // OnOrder or OnPayment (late.go)
+	ReserveOn      string    `json:"reserve_on"` // OnOrder or OnPayment (payment.go)
 	ReserveFrom    int64     `json:"-"`          // first epoch in which ReserveOn applies
 	CreatedAt      time.Time `gorm:"autoCreateTime:false" json:"-"`
 	UpdatedAt      time.Time `gorm:"autoUpdateTime:false" json:"-"` // last change by an operator; each change increases it
@@ -46,7 +46,7 @@ func (Sale) TableName() string { return "sales" }
 
 // Terms returns the terms that the gate checks.
 func (s *Sale) Terms() inventory.Terms {
-	return inventory.Terms{Total: s.Total, UnitsPerBuyer: s.PerBuyerLimit, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt}
+	return inventory.Terms{Total: s.Total, UnitsPerBuyer: s.UnitsPerBuyer, OpensAt: s.OpensAt, ClosesAt: s.ClosesAt}
 }
 
 // State returns the state that the API shows: scheduled, open, sold_out or closed.
@@ -65,9 +65,9 @@ func (s *Sale) State(now time.Time, available int64) string {
 // An Offer is a sale with the number of available units.
 type Offer struct {
 	Sale
-	Available int64
-	Queued    int64     // orders that the gate has accepted and that are not rows yet
-	Now       time.Time // the database's time
+	Available    int64
+	QueuedOrders int64     // orders that the gate has accepted and that are not rows yet
+	Now          time.Time // the database's time
 }
 
 // MarshalJSON encodes the offer in the form of openapi.yaml.
@@ -102,7 +102,7 @@ func (s *Sale) Validate() error {
 	f.Check(s.Price >= 0 && s.Price <= maxPrice, "price", "must be 0 to %d minor units", maxPrice)
 	f.Check(len(s.Currency) == 3 && strings.Trim(s.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "", "currency", "must be three capital letters, as in ISO 4217")
 	f.Check(s.Total >= 0 && s.Total <= MaxTotal, "total", "must be 0 to %d units", MaxTotal)
-	f.Check(s.PerBuyerLimit >= 1 && s.PerBuyerLimit <= MaxTotal, "per_buyer_limit", "must be 1 to %d units", MaxTotal)
+	f.Check(s.UnitsPerBuyer >= 1 && s.UnitsPerBuyer <= MaxTotal, "per_buyer_limit", "must be 1 to %d units", MaxTotal)
 	f.Check(Storable(s.OpensAt), "opens_at", "must be an RFC 3339 time between the years 1970 and 9000")
 	f.Check(Storable(s.ClosesAt), "closes_at", "must be an RFC 3339 time between the years 1970 and 9000")
 	f.Check(s.ClosesAt.After(s.OpensAt), "closes_at", "must be after opens_at")
@@ -151,7 +151,7 @@ func (s *Sale) HasGate() bool { return s.Mode == ModeGate || s.Mode == ModeChang
 // know the keys of orders without units and could refuse their replays.
 func (s *Sale) TakesOnPayment() bool { return s.ReserveOn == OnPayment && s.Epoch >= s.ReserveFrom }
 
-// TookOnPayment reports whether the sale took units on payment in that epoch. A change of
+// TookOnPayment reports whether the sale took units on payment in the given epoch. A change of
 // ReserveOn applies from ReserveFrom on, so earlier epochs had the other value.
 func (s *Sale) TookOnPayment(epoch int64) bool {
 	return (s.ReserveOn == OnPayment) == (epoch >= s.ReserveFrom)
@@ -165,8 +165,8 @@ func (s *Sale) Announce() {
 	}
 }
 
-// LastOrder returns the time at which the last unpaid order of the sale expires.
-func (s *Sale) LastOrder() time.Time {
+// LastExpiry returns the time at which the last unpaid order of the sale expires.
+func (s *Sale) LastExpiry() time.Time {
 	return s.ClosesAt.Add(time.Duration(s.PaymentWindowS) * time.Second)
 }
 

@@ -43,7 +43,7 @@ func (b Bucket) key(prefix string) string {
 	return key
 }
 
-// refillTime returns the time in which that many tokens are refilled.
+// refillTime returns the time in which the given tokens are refilled.
 func (b Bucket) refillTime(tokens int64) time.Duration {
 	token, rate := b.Limit.Units()
 	return time.Duration(tokens*token/rate) * time.Microsecond

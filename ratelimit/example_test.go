@@ -65,7 +65,7 @@ func ExampleLimiter_Allow() {
 	// more than the burst: never true <nil>
 }
 
-// A payment provider accepts a hundred requests a second. They are sent at that pace, and
+// A payment provider accepts a hundred requests a second. Requests are sent at this rate, and
 // requests that would wait more than 15 ms are refused.
 func ExampleLimiter_Wait() {
 	client, stop := startRedis()

@@ -26,12 +26,12 @@ const probePause = 100 * time.Millisecond
 // A queue lets concurrent callers share calls. It is not the queue of Wait.
 type queue = coalesce.Group[ask, answer]
 
-// newQueue sets Self, because handing a lone request to another goroutine costs more than
+// newQueue sets CallerRuns, because handing a lone request to another goroutine costs more than
 // Redis's work on it.
 func (l *Limiter) newQueue() *queue {
 	return coalesce.New(coalesce.Config[ask, answer]{
-		Call: l.call, Batch: maxBatch, InFlight: maxInFlight,
-		Timeout: l.config.Timeout, MaxWait: l.config.Timeout, Self: true,
+		Call: l.call, MaxBatch: maxBatch, MaxInFlight: maxInFlight,
+		Timeout: l.config.Timeout, MaxWait: l.config.Timeout, CallerRuns: true,
 	})
 }
 

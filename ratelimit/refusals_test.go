@@ -120,8 +120,8 @@ func TestRefusalWithTokensLeftIsNotRemembered(t *testing.T) {
 	}
 }
 
-// On a cluster, a bucket may refuse because tokens are about to be given back. Such a
-// refusal is remembered for a short time only.
+// On a cluster, a bucket may refuse because tokens are about to be given back. The limiter
+// remembers a refusal on a cluster for a short time only.
 func TestClusterRemembersBriefly(t *testing.T) {
 	_, client := startEmbedded(t)
 	if l := New(client, patient); l.config.Remember != defaultRemember {

@@ -44,8 +44,8 @@ func TestSentinelFailover(t *testing.T) {
 	if n := take(kept); n != 3 {
 		t.Fatalf("requests on the kept bucket: got %d allowed, want 3", n)
 	}
-	check.Must(t, sentinel.Replicated(ctx))
-	check.Must(t, sentinel.Detach(ctx))
+	check.Must(t, sentinel.WaitReplicated(ctx))
+	check.Must(t, sentinel.DetachReplica(ctx))
 	if n := take(lost); n != 3 {
 		t.Fatalf("requests on the lost bucket: got %d allowed, want 3", n)
 	}

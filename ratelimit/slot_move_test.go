@@ -11,8 +11,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// The slot of a bucket moves to another master. Before, during and after the move, taken
-// tokens stay taken and the others are given out.
+// The slot of a bucket moves to another master. Before, during and after the move, taken tokens
+// stay taken and all other tokens are given out.
 func TestMovedSlotKeepsItsTokens(t *testing.T) {
 	t.Parallel()
 	c := servertest.OpenRedisCluster(t, 3)

@@ -12,7 +12,7 @@ import (
 // them as a node does that crashes.
 type late struct {
 	held chan struct{} // closed when a call is stopped
-	send chan bool     // true sends the call, false loses it
+	send chan bool     // true sends the call, false loses the call
 }
 
 func (late) DialHook(next redis.DialHook) redis.DialHook          { return next }

@@ -30,7 +30,9 @@ func onEachStore(t *testing.T, test func(t *testing.T, client redis.UniversalCli
 }
 
 // startEmbedded starts a miniredis with a clock that the test sets.
-func startEmbedded(t testing.TB) (*miniredis.Miniredis, *redis.Client) { return servertest.Frozen(t) }
+func startEmbedded(t testing.TB) (*miniredis.Miniredis, *redis.Client) {
+	return servertest.StartWithFrozenClock(t)
+}
 
 // epoch is the first time of that clock.
 var epoch = servertest.Epoch

@@ -9,12 +9,12 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// Wait takes cost tokens from b like Allow, but waits for the request's turn instead of
-// refusing. It is the leaky bucket as a queue. Requests that arrive together leave at the
-// limit's rate; with a burst above 1, that many of them leave at once. Turns follow the
-// order in which Redis receives the requests of all nodes. A request that would wait
-// longer than longest, or beyond the deadline of ctx, is refused at once and takes no
-// turn. RetryAfter is the time after which the queue has room.
+// Wait takes cost tokens from b like Allow, but waits for the request's turn instead of refusing.
+// It is the leaky bucket as a queue. Requests that arrive together leave at the limit's rate.
+// With a burst of n, n of these requests leave at once. Turns follow the order in which Redis
+// receives the requests of all nodes. A request that would wait longer than longest, or beyond
+// the deadline of ctx, is refused at once and takes no turn. RetryAfter is the time after which
+// the queue has room.
 //
 // Wait takes only one bucket, because turns in two buckets would not coincide. Wait and
 // Allow count separate tokens, even for the same Bucket.

@@ -18,8 +18,9 @@ import (
 //
 //	admitted in [s, t] + c  ≤  burst + rate × (t - s)
 //
-// checkBound applies this rule to every answer. An allowed request that breaks it is too
-// much in the window from s to t. A refused request that no s explains is too little.
+// checkBound applies this rule to every answer. If an allowed request breaks the rule for some s,
+// the limiter has admitted too much in the window from s to t. If a request is refused although
+// the rule holds for every s, the limiter has admitted too little.
 
 // A moment is a request and its answer, at the departure if the request waited.
 type moment struct {
@@ -28,8 +29,8 @@ type moment struct {
 	allowed bool
 }
 
-// checkBound returns an error for the first wrong answer. The moments are in order. Those
-// of allowed requests may have been rounded up by at most grain.
+// checkBound returns an error for the first wrong answer. The moments are in order. The times of
+// allowed requests may have been rounded up by at most grain.
 func checkBound(history []moment, l limit.Limit, grain time.Duration) error {
 	for n, m := range history {
 		sum := m.cost

@@ -9,10 +9,10 @@ import (
 )
 
 type saleArchive struct {
-	SKU   string        `arg:"" help:"The sale."`
-	MySQL string        `name:"mysql" required:"" placeholder:"DSN" help:"Database of the sale: the --mysql of serve."`
+	SKU   string        `arg:"" help:"SKU of the sale."`
+	MySQL string        `name:"mysql" required:"" placeholder:"DSN" help:"Data source name of the database that has the sale, as in serve --mysql."`
 	To    string        `default:"flashsale_archive" placeholder:"DATABASE" help:"Archive database on the same server. Default ${default}."`
-	After time.Duration `default:"2160h" help:"Minimum time since the sale ended, was last changed, and last had a refund. A later payment finds no order. Default ${default}, 90 days."`
+	After time.Duration `default:"2160h" help:"Minimum time since the last order could expire, and since the last refund of an order. An operator's change counts as a new end of the sale. A payment reported after the move finds no order. Default ${default}, 90 days."`
 }
 
 // Help describes the move and shows an example.

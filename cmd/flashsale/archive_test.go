@@ -24,7 +24,7 @@ func TestSaleArchive(t *testing.T) {
 	check.Must(t, err)
 	now := time.Now().UTC()
 	_, err = st.PutSale(t.Context(), orders.Sale{
-		SKU: "S", Name: "A thing", Currency: "EUR", Total: 1, PerBuyerLimit: 1, PaymentWindowS: 1,
+		SKU: "S", Name: "A thing", Currency: "EUR", Total: 1, UnitsPerBuyer: 1, PaymentWindowS: 1,
 		OpensAt: now.Add(-2 * time.Hour), ClosesAt: now.Add(-time.Hour),
 	})
 	check.Must(t, err)
@@ -34,7 +34,7 @@ func TestSaleArchive(t *testing.T) {
 	check.Must(t, st.DB.Exec("UPDATE sales SET mode = 'over', updated_at = closes_at").Error)
 	refuses(t, args, "within the last 2160h", "0 orders moved")
 	refuses(t, append(args[:5:5], "--to", to+"_none"), to+"_none", "CREATE DATABASE")
-	refuses(t, append([]string{"sale", "archive", "T"}, args[3:]...), "archive T", "not found")
+	refuses(t, append([]string{"sale", "archive", "T"}, args[3:]...), "archive T", "does not exist")
 	for _, moved := range []int{1, 0} {
 		out, _, err := command(t, append(args, "--after", "1ms")...)
 		if want := fmt.Sprintf("S is in %s: %d orders moved\n", to, moved); err != nil || out != want {

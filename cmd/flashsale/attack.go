@@ -22,18 +22,18 @@ type attackFlags struct {
 	Buyers   *int           `placeholder:"NUMBER" help:"Distinct buyers. Default ${buyers}." group:"Attack"`
 	Rate     *int           `placeholder:"PER-SECOND" help:"Requests per second, sent without waiting for responses. Default ${rate}." group:"Attack"`
 	Duration *time.Duration `placeholder:"TIME" help:"Length of the attack. Default ${duration}." group:"Attack"`
-	Shape    *string        `placeholder:"SHAPE" enum:"constant,ramp,burst" help:"constant, ramp (from a tenth of the rate up to the rate) or burst (the requests of each second at once). Default ${shape}." group:"Attack"`
+	Shape    *string        `placeholder:"SHAPE" enum:"constant,ramp,burst" help:"Request rate over time: constant, ramp (from a tenth of the rate up to the rate) or burst (the requests of each second at once). Default ${shape}." group:"Attack"`
 	Timeout  *time.Duration `placeholder:"TIME" help:"Timeout of a request. After a timeout the buyer retries with the same key. Default ${timeout}." group:"Attack"`
-	Seed     *int64         `placeholder:"NUMBER" help:"Seed of quantities and outcomes. The order in which requests arrive still varies. Default ${seed}." group:"Attack"`
+	Seed     *int64         `placeholder:"NUMBER" help:"Seed of the random choices, such as quantities and payments. The order in which requests arrive still varies between runs. Default ${seed}." group:"Attack"`
 
-	ReserveOn *string `placeholder:"order|payment" enum:"order,payment" help:"When units are taken: order, when it is placed, or payment, when it is paid. Default order." group:"Attack"`
+	ReserveOn *string `placeholder:"order|payment" enum:"order,payment" help:"When an order takes its units: order (when it is placed) or payment (when it is paid). Default order." group:"Attack"`
 
 	Limit         *int           `placeholder:"UNITS" help:"Maximum units per buyer. Default ${limit}." group:"Buyers"`
 	MaxQuantity   *int           `placeholder:"UNITS" help:"Maximum units per order. Each order asks for at least 1. Default ${max_quantity}." group:"Buyers"`
 	Replays       *float64       `placeholder:"SHARE" help:"Share of requests that repeat an idempotency key. Default ${replays}." group:"Buyers"`
-	SecondOrders  *float64       `placeholder:"SHARE" help:"Share of requests by buyers who already have units. Default ${second_orders}." group:"Buyers"`
+	SecondOrders  *float64       `placeholder:"SHARE" help:"Share of requests whose buyers already have units. Default ${second_orders}." group:"Buyers"`
 	Cancels       *float64       `placeholder:"SHARE" help:"Share of accepted orders that are cancelled. Default ${cancels}." group:"Buyers"`
-	Payments      *float64       `placeholder:"SHARE" help:"Share of accepted orders that are paid. Default ${payments}; with --reserve-on payment nine in ten of the orders that are not cancelled." group:"Buyers"`
+	Payments      *float64       `placeholder:"SHARE" help:"Share of accepted orders that are paid. Default ${payments}; with --reserve-on payment, 90 % of the orders that are not cancelled." group:"Buyers"`
 	PaymentWindow *time.Duration `placeholder:"TIME" help:"Time to pay before an order expires. Default ${payment_window}." group:"Buyers"`
 
 	Report string `placeholder:"DIR" help:"Write report.html (with charts), report.json and report.txt to this directory." group:"Result"`
@@ -47,8 +47,8 @@ func attackDefaults() kong.Vars {
 	vars := kong.Vars{}
 	for name, value := range map[string]any{
 		"stock": c.Stock, "buyers": c.Buyers, "rate": c.Rate, "duration": c.Duration, "shape": c.Shape,
-		"timeout": c.Timeout, "seed": c.Seed, "limit": c.PerBuyerLimit, "max_quantity": c.MaxQuantity,
-		"replays": c.Replays, "second_orders": c.SecondOrders, "cancels": c.Cancels, "payments": c.Payments,
+		"timeout": c.Timeout, "seed": c.Seed, "limit": c.UnitsPerBuyer, "max_quantity": c.MaxQuantity,
+		"replays": c.Replays, "second_orders": c.SecondOrders, "cancels": c.CancelShare, "payments": c.Payments,
 		"payment_window": c.PaymentWindow, "crowd_rate": gentle.Rate, "crowd_duration": gentle.Duration,
 	} {
 		vars[name] = strings.Replace(fmt.Sprint(value), "m0s", "m", 1) // write 15m instead of 15m0s
@@ -76,25 +76,25 @@ func (f *attackFlags) config(s streams) (c loadtest.Config, err error) {
 		if err != nil {
 			return c, err
 		}
-		scenario.Into(&c)
+		scenario.ApplyTo(&c)
 	}
-	loadtest.Set(&c.Stock, f.Stock)
-	loadtest.Set(&c.Buyers, f.Buyers)
-	loadtest.Set(&c.Rate, f.Rate)
-	loadtest.Set(&c.Duration, f.Duration)
-	loadtest.Set(&c.Shape, f.Shape)
-	loadtest.Set(&c.Timeout, f.Timeout)
-	loadtest.Set(&c.Seed, f.Seed)
-	loadtest.Set(&c.PerBuyerLimit, f.Limit)
-	loadtest.Set(&c.MaxQuantity, f.MaxQuantity)
-	loadtest.Set(&c.Replays, f.Replays)
-	loadtest.Set(&c.SecondOrders, f.SecondOrders)
-	loadtest.Set(&c.Cancels, f.Cancels)
+	loadtest.SetIfGiven(&c.Stock, f.Stock)
+	loadtest.SetIfGiven(&c.Buyers, f.Buyers)
+	loadtest.SetIfGiven(&c.Rate, f.Rate)
+	loadtest.SetIfGiven(&c.Duration, f.Duration)
+	loadtest.SetIfGiven(&c.Shape, f.Shape)
+	loadtest.SetIfGiven(&c.Timeout, f.Timeout)
+	loadtest.SetIfGiven(&c.Seed, f.Seed)
+	loadtest.SetIfGiven(&c.UnitsPerBuyer, f.Limit)
+	loadtest.SetIfGiven(&c.MaxQuantity, f.MaxQuantity)
+	loadtest.SetIfGiven(&c.Replays, f.Replays)
+	loadtest.SetIfGiven(&c.SecondOrders, f.SecondOrders)
+	loadtest.SetIfGiven(&c.CancelShare, f.Cancels)
 	if f.ReserveOn != nil && *f.ReserveOn == judge.OnPayment {
 		c = c.ForPayment()
 	}
-	loadtest.Set(&c.Payments, f.Payments)
-	loadtest.Set(&c.PaymentWindow, f.PaymentWindow)
+	loadtest.SetIfGiven(&c.Payments, f.Payments)
+	loadtest.SetIfGiven(&c.PaymentWindow, f.PaymentWindow)
 	c.Command, c.Program = commandLine(s.args), version()
 	adjustAttack(&c)
 	if !f.Quiet {

@@ -22,9 +22,9 @@ func TestFlagsOverrideScenario(t *testing.T) {
 	f := attackFlags{Scenario: "bots", Replays: &replays, Quiet: true}
 	c, err := f.config(streams{})
 	check.Must(t, err)
-	if c.Replays != replays || c.Buyers != 5000 || c.Cancels != 0.2 || c.Scenario != "Bots" {
+	if c.Replays != replays || c.Buyers != 5000 || c.CancelShare != 0.2 || c.Scenario != "Bots" {
 		t.Errorf("flags over the scenario: got replays %v, buyers %d, cancels %v, scenario %q, want %v, 5000, 0.2 and Bots",
-			c.Replays, c.Buyers, c.Cancels, c.Scenario, replays)
+			c.Replays, c.Buyers, c.CancelShare, c.Scenario, replays)
 	}
 }
 
@@ -65,7 +65,7 @@ phases:
   - {rate: 100, for: 1s}
 `), 0o644))
 	var out bytes.Buffer
-	var errs cue // safe for concurrent use: the server logs to it as well
+	var errs cue // safe for concurrent use: the server logs to errs as well
 	err := run(t.Context(), []string{"demo", "--scenario", scenario, "--json"}, &out, &errs)
 	var exit exitCode
 	if err != nil && !errors.As(err, &exit) {

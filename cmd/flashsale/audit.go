@@ -10,7 +10,7 @@ import (
 )
 
 type auditCommand struct {
-	SKU         string        `arg:"" help:"The sale."`
+	SKU         string        `arg:"" help:"SKU of the sale."`
 	Watch       time.Duration `placeholder:"EVERY" help:"Repeat at this interval until interrupted, one line per audit: --watch 1s."`
 	answerFlags `embed:""`
 }
@@ -44,7 +44,8 @@ func (c *auditCommand) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// lawLine formats the audit as one line that the reader can add up.
+// lawLine formats the audit as the conservation law, on one line: the total and the terms that
+// must add up to it.
 func lawLine(a api.Audit) string {
 	line := fmt.Sprintf("%s: total %d = available %d + queued %d + pending %d + paid %d + restoring %d",
 		a.SKU, a.Total, a.Available, a.Queued, a.Pending, a.Paid, a.Restoring)

@@ -12,10 +12,10 @@ import (
 )
 
 type benchCommand struct {
-	Names []string `arg:"" optional:"" name:"name" help:"Benchmarks to run, see --list. Default: all."`
+	Names []string `arg:"" optional:"" name:"name" help:"Names of benchmarks to run; --list lists them. Default: all."`
 
-	Rounds      int  `default:"3" help:"Measurements per program; the median counts. Default ${default}."`
-	Seconds     int  `default:"3" help:"Length of one measurement. Default ${default}."`
+	Rounds      int  `default:"3" help:"Measurements per program, of which the median is reported. Default ${default}."`
+	Seconds     int  `default:"3" help:"Length of one measurement in seconds. Default ${default}."`
 	Connections int  `default:"256" help:"Connections that wrk holds open. Default ${default}."`
 	JSON        bool `name:"json" help:"Print the result as one JSON object on stdout; progress goes to stderr."`
 	Quiet       bool `help:"Do not print progress."`

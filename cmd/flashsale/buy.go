@@ -10,9 +10,9 @@ import (
 )
 
 type buyCommand struct {
-	SKU         string `arg:"" help:"The sale; flashsale sale show lists all sales."`
+	SKU         string `arg:"" help:"SKU of the sale; flashsale sale show lists all sales."`
 	Quantity    int64  `default:"1" placeholder:"UNITS" help:"Number of units. The order gets all of them or none. Default ${default}."`
-	Buyer       string `default:"buyer" placeholder:"NAME" help:"The buyer. Default ${default}."`
+	Buyer       string `default:"buyer" placeholder:"NAME" help:"Name of the buyer. Default ${default}."`
 	Key         string `placeholder:"TEXT" help:"Idempotency key. The same key returns the same order. Default: a new one."`
 	answerFlags `embed:""`
 }
@@ -21,7 +21,7 @@ type buyCommand struct {
 func (c *buyCommand) Run(ctx context.Context, s streams) error {
 	server := c.as(c.Buyer, false)
 	c.Key = cmp.Or(c.Key, rand.Text())
-	o, err := server.Place(ctx, c.SKU, c.Quantity, c.Key)
+	o, err := server.PlaceOrder(ctx, c.SKU, c.Quantity, c.Key)
 	switch status := client.StatusOf(err); {
 	case server.Fault != nil:
 		return server.Fault

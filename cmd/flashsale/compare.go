@@ -9,11 +9,11 @@ import (
 )
 
 type compareCommand struct {
-	Names []string `arg:"" optional:"" name:"name" help:"Variants to compare, see --list. Default: all."`
+	Names []string `arg:"" optional:"" name:"name" help:"Names of variants to compare; --list lists them. Default: all."`
 
-	Rounds int   `default:"1" help:"Runs of each variant; all must have the same verdict. Default ${default}."`
+	Rounds int   `default:"1" help:"Number of runs of each variant. All runs must have the same verdict. Default ${default}."`
 	Rate   int   `default:"250" placeholder:"ORDERS" help:"Orders per second of the attacks. Default ${default}."`
-	Seed   int64 `default:"1" help:"Seed of requests and faults. The order in which requests arrive still varies. Default ${default}."`
+	Seed   int64 `default:"1" help:"Seed of the random requests and faults. The order in which requests arrive still varies between runs. Default ${default}."`
 
 	JSON  bool `name:"json" help:"Print the result as one JSON object on stdout; progress goes to stderr."`
 	Quiet bool `help:"Do not print progress."`

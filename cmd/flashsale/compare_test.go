@@ -50,18 +50,18 @@ func TestVerdicts(t *testing.T) {
 			}
 			for _, act := range actsOf(v) {
 				judging.Go(func() error {
-					cfg, row := testConfig(gallery.Config{Acts: []string{act}}), gallery.NewRow(v)
+					cfg, row := testConfig(gallery.Config{Trials: []string{act}}), gallery.NewRow(v)
 					if v.Broken() {
 						cfg.Repair = time.Millisecond // this variant repairs no drift
 					}
 					gallery.Judge(t.Context(), cfg, servertest.Open(t, first.Kind), &row)
-					for attempts := 2; attempts > 0 && row.Said() == "NOT JUDGED"; attempts-- { // the machine was too busy
+					for attempts := 2; attempts > 0 && row.VerdictText() == "NOT JUDGED"; attempts-- { // the machine was too busy
 						row = gallery.NewRow(v)
 						gallery.Judge(t.Context(), cfg, servertest.Open(t, first.Kind), &row)
 					}
-					t.Logf("%s, %s, seed %d: %s", v.Name, act, cfg.Seed, row.Said())
+					t.Logf("%s, %s, seed %d: %s", v.Name, act, cfg.Seed, row.VerdictText())
 					if !row.AsExpected() {
-						t.Errorf("variant %s, %s: want verdict %q, got %s\n%s%s", v.Name, act, v.Caught, row.Said(), row.Error, strings.Join(row.Details, "\n"))
+						t.Errorf("variant %s, %s: want verdict %q, got %s\n%s%s", v.Name, act, v.Caught, row.VerdictText(), row.Error, strings.Join(row.Details, "\n"))
 					}
 					return nil
 				})

@@ -9,9 +9,9 @@ import (
 )
 
 type crowdCommand struct {
-	SKU         string        `arg:"" optional:"" help:"The sale. Default: the newest open sale."`
+	SKU         string        `arg:"" optional:"" help:"SKU of the sale. Default: the newest open sale."`
 	Rate        int           `default:"${crowd_rate}" placeholder:"PER-SECOND" help:"Orders per second, at most 1000. Default ${default}."`
-	Duration    time.Duration `default:"${crowd_duration}" help:"How long buyers come, counted from the opening of the sale. Default ${default}."`
+	Duration    time.Duration `default:"${crowd_duration}" help:"Time for which buyers arrive, counted from the opening of the sale. Default ${default}."`
 	Seed        int64         `default:"1" placeholder:"NUMBER" help:"Seed of the buyers' behavior. Default ${default}."`
 	serverFlags `embed:""`
 }

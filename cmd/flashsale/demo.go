@@ -15,7 +15,7 @@ import (
 )
 
 type demoCommand struct {
-	Strategy string `default:"${strategy}" completion-predictor:"strategy" help:"How to sell: lua is this project. compare --list lists the others, such as lock-per-order (correct, but slow) and get-decr, decr-leak and no-limit (broken). The limits apply to lua only. Default ${default}."`
+	Strategy string `default:"${strategy}" completion-predictor:"strategy" help:"Strategy of the server. lua is the one of this project; compare --list lists the others, such as lock-per-order (correct, but slow) and get-decr, decr-leak and no-limit (broken). The flags under Limits have an effect with lua only. Default ${default}."`
 	Real     bool   `help:"Start a private redis-server and mariadbd or mysqld, which must be installed, and stop them afterwards."`
 
 	attackFlags `embed:""`
@@ -52,9 +52,9 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 	// Ctrl-C cancels ctx, which ends the attack. The stores and the node must keep
 	// running until the verdict is complete.
 	background := context.WithoutCancel(ctx)
-	start, kind := servers.Embedded, "embedded"
+	start, kind := servers.StartEmbedded, "embedded"
 	if c.Real {
-		start, kind = func(ctx context.Context) (*servers.Stores, error) { return servers.Real(ctx, servers.Config{}) }, "real"
+		start, kind = func(ctx context.Context) (*servers.Stores, error) { return servers.StartReal(ctx, servers.Config{}) }, "real"
 	}
 	stores, err := start(ctx)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 )
 
 type doctorCommand struct {
-	Redis string `required:"" placeholder:"URL" help:"The --redis of serve."`
-	MySQL string `name:"mysql" required:"" placeholder:"DSN" help:"The --mysql of serve."`
+	Redis string `required:"" placeholder:"URL" help:"URL of Redis, as in serve --redis."`
+	MySQL string `name:"mysql" required:"" placeholder:"DSN" help:"Data source name of MySQL, as in serve --mysql."`
 	Nodes int    `default:"2" help:"Number of nodes that will use these stores. Default ${default}."`
 	JSON  bool   `name:"json" help:"Print the findings as JSON."`
 }

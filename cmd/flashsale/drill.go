@@ -9,14 +9,14 @@ import (
 )
 
 type drillCommand struct {
-	Names []string `arg:"" optional:"" name:"name" completion-predictor:"drill" help:"Drills to run, see --list, or storm. Default: all except mysql-failover, mysql-paused and group-failover."`
+	Names []string `arg:"" optional:"" name:"name" completion-predictor:"drill" help:"Names of drills to run; --list lists them. The name storm runs many random faults at once. Default: all except mysql-failover, mysql-paused and group-failover."`
 
-	Seed     int64         `placeholder:"NUMBER" help:"Seed of faults and requests. The order in which requests arrive still varies. Default: a random seed, which is printed."`
+	Seed     int64         `placeholder:"NUMBER" help:"Seed of the random faults and requests. The order in which requests arrive still varies between runs. Default: a random seed, which is printed."`
 	Rate     int           `default:"300" placeholder:"PER-SECOND" help:"Orders per second of a drill. Default ${default}."`
 	Duration time.Duration `default:"10s" help:"Length of a drill's attack. Default ${default}."`
 	Minutes  float64       `default:"1" placeholder:"NUMBER" help:"Length of the storm in minutes, without the time to settle. Default ${default}."`
-	Faults   []string      `placeholder:"NAME" help:"Faults of the storm, see --list. Default: all."`
-	Strategy string        `default:"${strategy}" completion-predictor:"strategy" help:"How the nodes sell, as in demo. A broken strategy, such as no-limit, shows that a drill can fail. Default ${default}."`
+	Faults   []string      `placeholder:"NAME" help:"Faults that the drill storm injects; --list lists them. Default: all."`
+	Strategy string        `default:"${strategy}" completion-predictor:"strategy" help:"Strategy of the servers, as in demo --strategy. A broken strategy, such as no-limit, shows that a drill can fail. Default ${default}."`
 
 	MySQLD       string `name:"mysqld" placeholder:"FOLDER" help:"Folder with the mysqld of MySQL 9, for group-failover."`
 	Asynchronous bool   `help:"Do not let MySQL's primary wait for its replica: mysql-failover then loses orders and fails."`
@@ -49,7 +49,7 @@ func (c *drillCommand) Run(ctx context.Context, s streams) error {
 	if c.Seed == 0 {
 		c.Seed = 1 + rand.Int64N(1_000_000)
 	}
-	cfg.Say("seed: %d", c.Seed)
+	cfg.Progressf("seed: %d", c.Seed)
 	report, err := drill.Run(ctx, drill.Config{
 		Config: cfg, Seed: c.Seed, Strategy: c.Strategy, Keep: c.Keep, Names: c.Names, Rate: c.Rate, Duration: c.Duration,
 		Length: time.Duration(c.Minutes * float64(time.Minute)), Faults: c.Faults, Asynchronous: c.Asynchronous, MySQLFolder: c.MySQLD,

@@ -14,7 +14,7 @@ import (
 // healthcheckCommand is the health check of container images, which contain no curl.
 type healthcheckCommand struct {
 	URL     string        `arg:"" optional:"" help:"URL to request. Default: /readyz at --addr on this machine."`
-	Addr    string        `default:"${addr}" placeholder:"HOST:PORT" help:"The --addr of the node. Default ${default}."`
+	Addr    string        `default:"${addr}" placeholder:"HOST:PORT" help:"Address on which the node listens: its --addr. Default ${default}."`
 	Timeout time.Duration `default:"2s" help:"Timeout of the request. Default ${default}."`
 }
 

@@ -9,11 +9,11 @@ import (
 )
 
 type loadtestCommand struct {
-	Target string `default:"http://${addr}" placeholder:"URL" help:"The server ($$FLASHSALE_TARGET). It must trust this machine's X-Forwarded-For (--trusted-proxies) or run with --limit-ip off. Default ${default}."`
+	Target string `default:"http://${addr}" placeholder:"URL" help:"URL of the server ($$FLASHSALE_TARGET). The server must trust this machine's X-Forwarded-For (--trusted-proxies) or run with --limit-ip off. Default ${default}."`
 	Secret string `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET), to sign the buyers' tokens. Default: the secret of a server on embedded stores."`
-	SKU    string `name:"sku" placeholder:"SKU" help:"The sale to create. It must not have orders. Default: a new SKU for each run."`
+	SKU    string `name:"sku" placeholder:"SKU" help:"SKU of the sale to create. A sale that has this SKU already must not have orders. Default: a new SKU for each run."`
 
-	Visitors bool `help:"Let other people order as well. Their orders are counted but not judged. Without --visitors each such order is a violation, and the live page shows no button to buy."`
+	Visitors bool `help:"Let other people order during the attack. Their orders are counted but not judged. Without --visitors, an order of another person is a violation, and the live page shows no button to buy."`
 
 	attackFlags `embed:""`
 }

@@ -81,7 +81,7 @@ func finish[R result](s streams, result R, asJSON bool, err error) error {
 }
 
 type commands struct {
-	Serve    serveCommand    `cmd:"" group:"sell" help:"Run one node: the API, its share of the keepers, and the sweep."`
+	Serve    serveCommand    `cmd:"" group:"sell" help:"Run one node. It serves the API, keeps its share of the sales, and expires unpaid orders."`
 	Migrate  migrateCommand  `cmd:"" group:"sell" help:"Update the database schema and exit."`
 	Demo     demoCommand     `cmd:"" group:"prove" help:"Attack a sale on this machine until it is sold out, and judge the result."`
 	Loadtest loadtestCommand `cmd:"" group:"prove" help:"Attack a running server, and judge what it sold."`

@@ -12,7 +12,7 @@ import (
 
 // serverFlags holds the server and the secret of a command that calls a server.
 type serverFlags struct {
-	Target string `default:"http://${addr}" placeholder:"URL" help:"The server ($$FLASHSALE_TARGET). Default ${default}."`
+	Target string `default:"http://${addr}" placeholder:"URL" help:"URL of the server ($$FLASHSALE_TARGET). Default ${default}."`
 	Secret string `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET), to sign the token of this command. Default: the secret of a server on embedded stores."`
 }
 
@@ -56,7 +56,7 @@ func (f *answerFlags) print(s streams, server *api.Client, err error, pairs ...s
 	case err != nil:
 		return err
 	case f.JSON:
-		_, err = fmt.Fprintf(s.out, "%s\n", server.Last())
+		_, err = fmt.Fprintf(s.out, "%s\n", server.LastResponse())
 		return err
 	}
 	var t report.Text

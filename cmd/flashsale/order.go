@@ -20,7 +20,7 @@ type orderCommand struct {
 }
 
 type orderList struct {
-	Buyer       string `required:"" placeholder:"NAME" help:"The buyer. The newest hundred orders are listed."`
+	Buyer       string `required:"" placeholder:"NAME" help:"Name of the buyer, whose newest hundred orders are listed."`
 	answerFlags `embed:""`
 }
 
@@ -41,7 +41,7 @@ func (c *orderList) Run(ctx context.Context, s streams) error {
 
 type orderShow struct {
 	ID          string `arg:"" help:"The order's id."`
-	Buyer       string `placeholder:"NAME" help:"Read the order as this buyer. Default: as an operator."`
+	Buyer       string `placeholder:"NAME" help:"Name of the buyer who reads the order. Default: an operator reads it."`
 	answerFlags `embed:""`
 }
 
@@ -55,7 +55,7 @@ func (c *orderShow) Run(ctx context.Context, s streams) error {
 }
 
 type orderPay struct {
-	Ref         string `required:"" placeholder:"TEXT" help:"The payment's reference. The same reference pays once."`
+	Ref         string `required:"" placeholder:"TEXT" help:"Reference of the payment. A repeated payment with the same reference has no further effect."`
 	orderCancel `embed:""`
 }
 

@@ -39,7 +39,7 @@ var shortened = map[string]string{
 // failing maps commands that demonstrate a failure to their exit status.
 var failing = map[string]int{"go run ./cmd/flashsale demo --strategy get-decr --rate 1000 --duration 5s": 1}
 
-// elsewhere lists commands that CI runs in separate steps.
+// elsewhere lists the commands that TestReadme skips, because CI runs them in separate steps.
 var elsewhere = map[string]bool{
 	"go run ./cmd/flashsale demo": true, "go test ./...": true, "go test ./orders/model": true, ".ci/run": true,
 }
@@ -204,10 +204,10 @@ func (s section) places(ctx context.Context, t *testing.T) places {
 	if !strings.Contains(fmt.Sprint(s.commands), "--mysql") {
 		return p
 	}
-	redis, err := servers.StartRedis(ctx, servers.RedisOptions{})
+	redis, err := servers.StartRedis(ctx, servers.RedisConfig{})
 	check.Must(t, err)
 	t.Cleanup(func() { _ = redis.Close() })
-	mysql, err := servers.StartMySQL(ctx, servers.MySQLOptions{})
+	mysql, err := servers.StartMySQL(ctx, servers.MySQLConfig{})
 	check.Must(t, err)
 	t.Cleanup(func() { _ = mysql.Close() })
 	p.redis = redis.URL

@@ -23,7 +23,7 @@ type saleCommand struct {
 }
 
 type saleCreate struct {
-	SKU           string        `arg:"" help:"The new sale: 1 to 64 characters of A-Z a-z 0-9 . _ -"`
+	SKU           string        `arg:"" help:"SKU of the new sale: 1 to 64 characters of A-Z a-z 0-9 . _ -"`
 	Name          string        `placeholder:"TEXT" help:"Title on the buyers' page. Default: the SKU."`
 	Description   string        `placeholder:"TEXT" help:"Text below the title, at most 500 characters."`
 	Image         string        `placeholder:"URL" help:"Picture on the buyers' page: an https URL, or a path on the server."`
@@ -32,9 +32,9 @@ type saleCreate struct {
 	Total         int64         `required:"" placeholder:"UNITS" help:"Units on sale."`
 	PerBuyer      int64         `default:"1" placeholder:"UNITS" help:"Maximum units per buyer. Default ${default}."`
 	OpensAt       time.Time     `placeholder:"TIME" help:"Opening time, RFC 3339, such as 2026-11-27T09:00:00Z. Default: now."`
-	For           time.Duration `default:"24h" help:"How long the sale is open. Default ${default}."`
+	For           time.Duration `default:"24h" help:"Time for which the sale is open. Default ${default}."`
 	PaymentWindow time.Duration `default:"${payment_window}" help:"Time to pay before an order expires. Default ${default}."`
-	ReserveOn     string        `default:"order" enum:"order,payment" help:"When units are taken: order, when it is placed, or payment, when it is paid. Default ${default}."`
+	ReserveOn     string        `default:"order" enum:"order,payment" help:"When an order takes its units: order (when it is placed) or payment (when it is paid). Default ${default}."`
 	answerFlags   `embed:""`
 }
 
@@ -58,8 +58,8 @@ func (c *saleCreate) Run(ctx context.Context, s streams) error {
 		now = at // the server's clock
 	}
 	c.OpensAt = cmp.Or(c.OpensAt, now)
-	sale, err := server.Put(ctx, c.SKU, api.Terms{
-		Name: cmp.Or(c.Name, c.SKU), Description: c.Description, ImageURL: c.Image, Price: c.Price, Currency: c.Currency, Total: c.Total, PerBuyerLimit: c.PerBuyer,
+	sale, err := server.PutSale(ctx, c.SKU, api.Terms{
+		Name: cmp.Or(c.Name, c.SKU), Description: c.Description, ImageURL: c.Image, Price: c.Price, Currency: c.Currency, Total: c.Total, UnitsPerBuyer: c.PerBuyer,
 		OpensAt: c.OpensAt.UTC(), ClosesAt: c.OpensAt.UTC().Add(c.For), PaymentWindowS: int64(c.PaymentWindow / time.Second),
 		ReserveOn: c.ReserveOn,
 	})
@@ -67,7 +67,7 @@ func (c *saleCreate) Run(ctx context.Context, s streams) error {
 }
 
 type saleShow struct {
-	SKU         string `arg:"" optional:"" help:"The sale. Default: all sales, one line each."`
+	SKU         string `arg:"" optional:"" help:"SKU of the sale. Default: all sales, one line each."`
 	answerFlags `embed:""`
 }
 
@@ -98,7 +98,7 @@ func (f *answerFlags) printSale(s streams, server *api.Client, sale api.Sale, er
 	return f.print(s, server, err,
 		"sku", sale.SKU, "name", sale.Name, "description", sale.Description, "image", sale.ImageURL, "state", sale.State,
 		"available", fmt.Sprintf("%d of %d", sale.Available, sale.Total),
-		"price", money(sale.Price, sale.Currency), "per buyer", fmt.Sprint(sale.PerBuyerLimit),
+		"price", money(sale.Price, sale.Currency), "per buyer", fmt.Sprint(sale.UnitsPerBuyer),
 		"opens", moment(&sale.OpensAt), "closes", moment(&sale.ClosesAt),
 		"to pay in", (time.Duration(sale.PaymentWindowS) * time.Second).String(),
 		"units taken on", sale.ReserveOn)
@@ -142,7 +142,7 @@ func (c *saleRestock) Run(ctx context.Context, s streams) error {
 		} else {
 			sale.Total += *c.By
 		}
-		changed, err := server.Put(ctx, c.SKU, sale.Sale, sale.ETag)
+		changed, err := server.PutSale(ctx, c.SKU, sale.Sale, sale.ETag)
 		switch {
 		case err == nil:
 			return c.printSale(s, server, changed, nil)

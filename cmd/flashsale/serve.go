@@ -24,8 +24,8 @@ import (
 
 type serveCommand struct {
 	app.Config `embed:""`
-	WithDemo   *bool      `name:"demo" negatable:"" help:"Demo mode: give a token, operators' included, to every caller, and create a sale. Default: on embedded stores only."`
-	LogLevel   slog.Level `default:"INFO" help:"DEBUG, INFO, WARN or ERROR. Default ${default}." group:"Logs"`
+	WithDemo   *bool      `name:"demo" negatable:"" help:"Demo mode: create a sale, and give every caller a token, on request an operator's. Default: on embedded stores only."`
+	LogLevel   slog.Level `default:"INFO" help:"Lowest level of the log messages to print: DEBUG, INFO, WARN or ERROR. Default ${default}." group:"Logs"`
 	LogAll     bool       `name:"access-log" help:"Log every request, not only failed ones. This reduces throughput." group:"Logs"`
 }
 
@@ -83,14 +83,14 @@ func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) erro
 	}
 	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: c.LogLevel}))
 	slog.SetDefault(log) // the store clients write to the default logger
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces not sent", "error", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("OpenTelemetry failed: some traces may be missing", "error", err) }))
 	cfg := c.Config
 	cfg.AccessLog, cfg.Log = c.LogAll, log
 	cfg.Demo = c.WithDemo != nil && *c.WithDemo
 	cfg.Node = cmp.Or(cfg.Node, uuid.NewString()) // the trace exporter needs the name before app.New
 	switch {
 	case c.Redis == "" && c.SQL == "":
-		stores, err := servers.Embedded(ctx)
+		stores, err := servers.StartEmbedded(ctx)
 		if err != nil {
 			return fmt.Errorf("start the embedded stores: %w", err)
 		}
@@ -108,14 +108,14 @@ func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) erro
 	case c.Redis == "" || c.SQL == "":
 		return errors.New("give both --redis and --mysql, or neither for the embedded stores")
 	case c.Secret == trialSecret || c.PreviousSecret == trialSecret:
-		return errors.New("secret: this is the public secret of embedded stores: set --secret or FLASHSALE_SECRET to 32 random bytes or more")
+		return errors.New("secret: --secret or --previous-secret is the public secret of embedded stores: set --secret or FLASHSALE_SECRET to 32 random bytes or more")
 	case !cfg.Demo:
 		if err := c.checkExamples(); err != nil {
 			return err
 		}
 	}
 	if cfg.Demo {
-		log.Warn("DEMO MODE: every caller can get a token, also an operator's. --no-demo turns it off.")
+		log.Warn("DEMO MODE: every caller can get a token of a buyer or of an operator. --no-demo turns demo mode off.")
 	}
 	exporter, err := traces.New(ctx, cfg.Node, os.Getenv)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// source holds the names of the module that a document may mention.
+// source holds the names of the module's files and functions. The names in a document are
+// checked against them.
 type source struct {
 	files map[string]bool     // by base name
 	funcs map[string][]string // "Func" or "Type.Method" → base names of the files

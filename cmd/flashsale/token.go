@@ -55,7 +55,7 @@ func signer(secret string, life time.Duration) (*auth.Verifier, error) {
 }
 
 type migrateCommand struct {
-	MySQL string `name:"mysql" required:"" placeholder:"DSN" help:"The database, such as user:password@tcp(localhost:3306)/flashsale."`
+	MySQL string `name:"mysql" required:"" placeholder:"DSN" help:"Data source name of the database, such as user:password@tcp(localhost:3306)/flashsale."`
 }
 
 // Run migrates the schema, as serve does when it starts.

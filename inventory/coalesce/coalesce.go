@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// ErrFull is returned if Config.Callers callers are in the Group already.
+// ErrFull is returned if Config.MaxCallers callers are in the Group already.
 var ErrFull = errors.New("coalesce: too many callers wait for a call")
 
 // ErrLate is returned to a caller that has waited for longer than Config.MaxWait.
@@ -25,34 +25,34 @@ type Config[Q, A any] struct {
 	// caller. Its context does not depend on the callers' contexts, so a caller that
 	// gives up does not end the call of the other callers.
 	Call func(ctx context.Context, key string, batch []*Caller[Q, A])
-	// Batch is the largest number of callers that share a call. Default 1.
-	Batch int
-	// Size returns the number of callers that a request counts for in Batch. Default 1. A
-	// request larger than Batch is sent alone.
+	// MaxBatch is the largest number of callers that share a call. Default 1.
+	MaxBatch int
+	// Size returns the number of callers that a request counts for in MaxBatch. Default 1. A
+	// request larger than MaxBatch is sent alone.
 	Size func(Q) int
-	// InFlight is the largest number of concurrent calls with one key. Default 1.
-	InFlight int
-	// Calls is the largest number of concurrent calls with any key. 0 means no bound.
-	Calls int
-	// Patience is the time after which a call no longer counts for InFlight and Calls, so
+	// MaxInFlight is the largest number of concurrent calls with one key. Default 1.
+	MaxInFlight int
+	// MaxCalls is the largest number of concurrent calls with any key. 0 means no bound.
+	MaxCalls int
+	// Patience is the time after which a call no longer counts for MaxInFlight and MaxCalls, so
 	// that a call that hangs does not block later callers. 0 means no bound.
 	Patience time.Duration
-	// Callers is the largest number of callers in the Group, with any key. It bounds the
+	// MaxCallers is the largest number of callers in the Group, with any key. It bounds the
 	// memory in use while a server hangs. A caller that gives up counts until the next
 	// call with its key. 0 means no bound.
-	Callers int
+	MaxCallers int
 	// Timeout bounds one call. 0 means no bound.
 	Timeout time.Duration
 	// MaxWait is the longest time that a caller waits for its call to begin. After that
 	// time the caller is in no call, and receives ErrLate when the next call begins. 0
 	// means no bound.
 	MaxWait time.Duration
-	// Self lets a caller make the call itself if a call may begin. Such a leader takes
-	// along the callers that are ready at the same moment. This saves waking a goroutine,
-	// which costs more than a fast server's answer. A leader waits for the answer even if
-	// its context ends. A caller whose deadline is nearer than Timeout leaves the call to
-	// a goroutine. Self has no effect if Calls or Patience is set.
-	Self bool
+	// CallerRuns lets a caller make the call itself if a call may begin. The caller that makes
+	// the call, the leader, takes along the callers that are ready at the same moment. This saves
+	// waking a goroutine, which costs more than a fast server's answer. A leader waits for the
+	// answer even if its context ends. A caller whose deadline is nearer than Timeout leaves the
+	// call to a goroutine. CallerRuns has no effect if MaxCalls or Patience is set.
+	CallerRuns bool
 	// Tasks, if not nil, counts the Group's goroutines together with other goroutines of
 	// the owner.
 	Tasks *Tasks
@@ -62,7 +62,7 @@ type Config[Q, A any] struct {
 // last call of Do.
 type Group[Q, A any] struct {
 	Config[Q, A]
-	calls chan struct{} // semaphore for Config.Calls; nil for no bound
+	calls chan struct{} // semaphore for Config.MaxCalls; nil for no bound
 
 	mu      sync.Mutex
 	keys    map[string]*waiting[Q, A] // entries only for keys with callers or calls
@@ -95,8 +95,8 @@ type Caller[Q, A any] struct {
 
 // New returns a Group.
 func New[Q, A any](o Config[Q, A]) *Group[Q, A] {
-	o.Self = o.Self && o.Calls <= 0 && o.Patience <= 0
-	o.Batch, o.InFlight = max(o.Batch, 1), max(o.InFlight, 1)
+	o.CallerRuns = o.CallerRuns && o.MaxCalls <= 0 && o.Patience <= 0
+	o.MaxBatch, o.MaxInFlight = max(o.MaxBatch, 1), max(o.MaxInFlight, 1)
 	if o.Size == nil {
 		o.Size = func(Q) int { return 1 }
 	}
@@ -104,8 +104,8 @@ func New[Q, A any](o Config[Q, A]) *Group[Q, A] {
 		o.Tasks = new(Tasks)
 	}
 	g := &Group[Q, A]{Config: o, keys: map[string]*waiting[Q, A]{}}
-	if o.Calls > 0 {
-		g.calls = make(chan struct{}, o.Calls)
+	if o.MaxCalls > 0 {
+		g.calls = make(chan struct{}, o.MaxCalls)
 	}
 	return g
 }
@@ -146,7 +146,7 @@ func (g *Group[Q, A]) Do(ctx context.Context, key string, q Q) (none A, _ error)
 func (g *Group[Q, A]) join(key string, c *Caller[Q, A]) (w *waiting[Q, A], leads bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.Callers > 0 && g.callers == g.Callers {
+	if g.MaxCallers > 0 && g.callers == g.MaxCallers {
 		return nil, false
 	}
 	g.callers++
@@ -157,12 +157,12 @@ func (g *Group[Q, A]) join(key string, c *Caller[Q, A]) (w *waiting[Q, A], leads
 		}
 		g.keys[key] = w
 	}
-	begin := w.inFlight < g.InFlight && !w.gathering
+	begin := w.inFlight < g.MaxInFlight && !w.gathering
 	if begin {
 		w.inFlight++
-		if end, ends := c.Ctx.Deadline(); g.Self && (!ends || end.Sub(c.Since) >= g.Timeout) {
+		if end, ends := c.Ctx.Deadline(); g.CallerRuns && (!ends || end.Sub(c.Since) >= g.Timeout) {
 			g.Tasks.begin()
-			c.gathers = g.Batch > 1 && g.callers > 1
+			c.gathers = g.MaxBatch > 1 && g.callers > 1
 			w.gathering = c.gathers
 			return w, true
 		}
@@ -246,7 +246,7 @@ func (g *Group[Q, A]) next(key string, w *waiting[Q, A], leader *Caller[Q, A]) [
 	for _, c := range w.callers {
 		if g.isGone(c) {
 			g.callers--
-		} else if size += g.Size(c.Q); size > g.Batch && len(batch) > 0 {
+		} else if size += g.Size(c.Q); size > g.MaxBatch && len(batch) > 0 {
 			break
 		} else {
 			batch = append(batch, c)
@@ -260,7 +260,7 @@ func (g *Group[Q, A]) next(key string, w *waiting[Q, A], leader *Caller[Q, A]) [
 	clear(w.callers[kept:taken])
 	w.callers = w.callers[taken:]
 	if leader != nil { // callers that arrived while the leader gathered began no call
-		for left := len(w.callers); left > 0 && w.inFlight < g.InFlight; left -= g.Batch {
+		for left := len(w.callers); left > 0 && w.inFlight < g.MaxInFlight; left -= g.MaxBatch {
 			w.inFlight++
 			g.Tasks.Go(func() { g.send(key, w) })
 		}

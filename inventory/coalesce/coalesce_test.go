@@ -26,7 +26,7 @@ func TestCallersRace(t *testing.T) {
 	t.Run("calls by callers", func(t *testing.T) { race(t, 0, true) })
 }
 
-// race allows that many concurrent calls with any key, 0 for no bound.
+// race allows the given number of concurrent calls with any key; 0 means no bound.
 func race(t *testing.T, calls int, self bool) {
 	const callers, keys, maxBatch, inFlight, bound = 8000, 5, 50, 2, 500
 	var clock, underWay, refused, gaveUp, answered atomic.Int64
@@ -36,7 +36,7 @@ func race(t *testing.T, calls int, self bool) {
 	var mu sync.Mutex
 	full, once := make(chan struct{}), sync.Once{} // calls wait until one caller has received ErrFull
 	g := New(Config[question, string]{
-		Batch: maxBatch, InFlight: inFlight, Calls: calls, Callers: bound, Self: self,
+		MaxBatch: maxBatch, MaxInFlight: inFlight, MaxCalls: calls, MaxCallers: bound, CallerRuns: self,
 		Call: func(_ context.Context, key string, batch []*Caller[question, string]) {
 			<-full
 			began := clock.Add(1)
@@ -143,10 +143,10 @@ func asking(t *testing.T, g *Group[int, int], results chan error) func(context.C
 }
 
 // The next call takes all waiting callers, except those that have given up. A caller that
-// gives up counts for Callers until then.
+// gives up counts for MaxCallers until then.
 func TestNextCallTakesWaitingCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, calls, through := stepped(Config[int, int]{Batch: 10, Callers: 4})
+		g, calls, through := stepped(Config[int, int]{MaxBatch: 10, MaxCallers: 4})
 		ctx, giveUp := context.WithCancel(t.Context())
 		results := make(chan error, 4)
 		ask := asking(t, g, results)
@@ -178,11 +178,11 @@ func TestNextCallTakesWaitingCallers(t *testing.T) {
 	})
 }
 
-// The sizes of the callers of a batch add up to at most Batch. A larger caller is sent
+// The sizes of the callers of a batch add up to at most MaxBatch. A larger caller is sent
 // alone.
 func TestBatchBySize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, calls, through := stepped(Config[int, int]{Batch: 4, Size: func(q int) int { return q }})
+		g, calls, through := stepped(Config[int, int]{MaxBatch: 4, Size: func(q int) int { return q }})
 		results := make(chan error, 6)
 		ask := asking(t, g, results)
 		ask(t.Context(), 1)
@@ -207,7 +207,7 @@ func TestBatchBySize(t *testing.T) {
 // call.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, calls, through := stepped(Config[int, int]{Batch: 10, Patience: 10 * time.Millisecond, Calls: 1})
+		g, calls, through := stepped(Config[int, int]{MaxBatch: 10, Patience: 10 * time.Millisecond, MaxCalls: 1})
 		results := make(chan error, 3)
 		ask := asking(t, g, results)
 		for i := range 3 {
@@ -259,7 +259,7 @@ func TestTimeout(t *testing.T) {
 // A caller that waits for longer than MaxWait is not sent. Later callers are.
 func TestMaxWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, calls, through := stepped(Config[int, int]{Batch: 10, MaxWait: 20 * time.Millisecond})
+		g, calls, through := stepped(Config[int, int]{MaxBatch: 10, MaxWait: 20 * time.Millisecond})
 		results, soon := make(chan error, 2), make(chan error, 1)
 		ask := asking(t, g, results)
 		ask(t.Context(), 1)

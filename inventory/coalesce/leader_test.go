@@ -15,7 +15,7 @@ import (
 // ended. Later callers go to a goroutine, and so does a caller with a near deadline.
 func TestSelf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, calls, through := stepped(Config[int, int]{Batch: 10, Self: true, Timeout: time.Minute})
+		g, calls, through := stepped(Config[int, int]{MaxBatch: 10, CallerRuns: true, Timeout: time.Minute})
 		first, second, third := make(chan error, 1), make(chan error, 2), make(chan error, 1)
 		ctx, giveUp := context.WithCancel(t.Context())
 		asking(t, g, first)(ctx, 1)
@@ -55,7 +55,7 @@ func TestLeaderTakesCallersAlong(t *testing.T) {
 	var mu sync.Mutex
 	var calls []int
 	others := make(chan struct{})
-	g := New(Config[int, int]{Batch: 5, InFlight: 9, Self: true, Call: func(_ context.Context, key string, batch []*Caller[int, int]) {
+	g := New(Config[int, int]{MaxBatch: 5, MaxInFlight: 9, CallerRuns: true, Call: func(_ context.Context, key string, batch []*Caller[int, int]) {
 		if key == "slow" {
 			<-others
 			return
@@ -79,9 +79,9 @@ func TestLeaderTakesCallersAlong(t *testing.T) {
 	}
 }
 
-// If a leader cannot take all callers along, goroutines make further calls, within InFlight.
+// If a leader cannot take all callers along, goroutines make further calls, within MaxInFlight.
 func TestLeaderKeepsTheBoundOfCalls(t *testing.T) {
-	g, calls, through := stepped(Config[int, int]{Batch: 2, InFlight: 4, Self: true})
+	g, calls, through := stepped(Config[int, int]{MaxBatch: 2, MaxInFlight: 4, CallerRuns: true})
 	join := func(key string, q int) (*waiting[int, int], *Caller[int, int]) {
 		c := &Caller[int, int]{Ctx: t.Context(), Since: time.Now(), Q: q}
 		w, _ := g.join(key, c)
@@ -104,7 +104,7 @@ func TestLeaderKeepsTheBoundOfCalls(t *testing.T) {
 
 // With a batch size of 1, no caller waits for a leader.
 func TestLeadersWithoutBatchesDoNotWait(t *testing.T) {
-	g := New(Config[int, int]{InFlight: 2, Self: true})
+	g := New(Config[int, int]{MaxInFlight: 2, CallerRuns: true})
 	for q := range 2 {
 		if _, leads := g.join("k", &Caller[int, int]{Ctx: t.Context(), Since: time.Now(), Q: q}); !leads {
 			t.Errorf("caller %d: it waits for a leader, want it to lead", q)

@@ -15,8 +15,8 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// ErrSKUInUse means that the sale already has orders. A load test cannot judge such a sale,
-// because it has no records of the clients of those orders.
+// ErrSKUInUse means that the sale already has orders. A load test cannot judge a sale with
+// earlier orders, because it has no records of the clients that made these orders.
 var ErrSKUInUse = errors.New("loadtest: the SKU has orders already, which would falsify the verdict")
 
 // Operator opens and reads a sale with an admin's token.
@@ -112,9 +112,9 @@ func NewOperator(c Client, token string) Operator {
 	return Operator{Client: c, as: Buyer{Subject: "loadtest-operator", Token: token}}
 }
 
-// Judged is the prefix of the name of a sale in which the judge counts orders of other clients as
-// violations. A shop's page should not offer such a sale.
-const Judged = "Load test: "
+// JudgedNamePrefix is the prefix of the name of a sale in which the judge counts orders of other
+// clients as violations. A shop's page should not offer a sale whose name has this prefix.
+const JudgedNamePrefix = "Load test: "
 
 // Sale contains the settings of a sale that an operator sends, as in the contract.
 type Sale struct {
@@ -124,7 +124,7 @@ type Sale struct {
 	Price          int64     `json:"price"`               // price of one unit, in minor units of the currency
 	Currency       string    `json:"currency"`
 	Total          int64     `json:"total"` // number of units
-	PerBuyerLimit  int64     `json:"per_buyer_limit"`
+	UnitsPerBuyer  int64     `json:"per_buyer_limit"`
 	OpensAt        time.Time `json:"opens_at"`  // set by Open
 	ClosesAt       time.Time `json:"closes_at"` // set by Open
 	PaymentWindowS int64     `json:"payment_window_s"`
@@ -150,7 +150,8 @@ func (o *Operator) Open(ctx context.Context, sale Sale) error {
 	case len(page.Orders) > 0:
 		return fmt.Errorf("%w: %s", ErrSKUInUse, o.sku)
 	}
-	// The server's clock may differ from this one, so the opening time is in the past.
+	// The server's clock may differ from this process's clock, so the opening time is in the
+	// past.
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	sale.OpensAt, sale.ClosesAt = now.Add(-time.Hour), now.Add(24*time.Hour)
 	_, err = o.Call(ctx, http.MethodPut, "/v1/admin/sales/"+o.sku, sale, nil)

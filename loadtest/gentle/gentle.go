@@ -31,7 +31,7 @@ const MaxRate = 1000
 
 const (
 	pays     = 0.7              // share of orders that are paid
-	cancels  = 0.15             // share of orders that are cancelled; the rest expires
+	cancels  = 0.15             // share of orders that are cancelled; orders neither paid nor cancelled expire
 	comeBack = 0.2              // share of visits after which the buyer orders again
 	thinks   = 20 * time.Second // maximum time before a buyer pays, cancels or orders again
 )
@@ -64,7 +64,7 @@ type crowd struct {
 	sale client.Offer
 }
 
-func judged(s client.Offer) bool { return strings.HasPrefix(s.Name, client.Judged) }
+func judged(s client.Offer) bool { return strings.HasPrefix(s.Name, client.JudgedNamePrefix) }
 
 // Run waits until the sale opens and then sends buyers to it, until the duration is over, the sale
 // is closed, or ctx ends. Run returns after the last buyer has left. It returns an error if there
@@ -109,7 +109,7 @@ func Run(ctx context.Context, cfg Config) (*Turnout, error) {
 }
 
 // find returns the sale of c.SKU or, if c.SKU is empty, the newest open sale that is not judged.
-// Without such a sale it returns the zero Offer.
+// If no sale matches, find returns the zero Offer.
 func (c *crowd) find(ctx context.Context) (client.Offer, error) {
 	var all struct{ Sales []client.Offer } // newest first
 	_, err := c.shop.Call(ctx, http.MethodGet, "/v1/sales", nil, &all)
@@ -157,7 +157,7 @@ func (c *crowd) come(ctx context.Context, b client.Buyer, rng *rand.Rand) {
 	longest := min(thinks, time.Duration(c.sale.PaymentWindowS)*time.Second/2)
 	think := func() error { return client.Wait(ctx, time.Duration(rng.Int64N(int64(longest)+1))) }
 	for n := 1; ; n++ {
-		order := c.order(ctx, b, fmt.Sprintf("%s-%d", b.Subject, n), 1+rng.IntN(int(max(1, min(2, c.sale.PerBuyerLimit)))))
+		order := c.order(ctx, b, fmt.Sprintf("%s-%d", b.Subject, n), 1+rng.IntN(int(max(1, min(2, c.sale.UnitsPerBuyer)))))
 		fate := rng.Float64()
 		if order != nil && fate < pays+cancels && think() == nil {
 			c.close(ctx, b, order.ID, fate >= pays)

@@ -60,9 +60,9 @@ func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 	case r.Method == http.MethodGet && r.URL.Path == "/v1/orders":
 		answer(200, "", "")
 	case r.URL.Path == "/v1/sales":
-		terms := client.Sale{PerBuyerLimit: 2, PaymentWindowS: 1, OpensAt: s.opens}
+		terms := client.Sale{UnitsPerBuyer: 2, PaymentWindowS: 1, OpensAt: s.opens}
 		_ = json.NewEncoder(w).Encode(map[string]any{"sales": []client.Offer{
-			{SKU: "soon", State: "scheduled"}, {Sale: client.Sale{Name: client.Judged + "x"}, SKU: "judged", State: "open"}, {SKU: "over", State: "closed"},
+			{SKU: "soon", State: "scheduled"}, {Sale: client.Sale{Name: client.JudgedNamePrefix + "x"}, SKU: "judged", State: "open"}, {SKU: "over", State: "closed"},
 			{Sale: terms, SKU: "mine", State: s.state, Available: int64(40 - s.sold)},
 		}})
 	case len(path) == 5 && path[4] == "pay":

@@ -63,7 +63,7 @@ func (c *Index) answer(t *tally, o *Outcome, r *Request, unmarked map[string]int
 	}
 	// A buyer with two intents may still be charged for an order whose units are not
 	// released yet. A buyer with one intent cannot be at the limit.
-	if c.intentsOf[o.Buyer] == 1 && r.Code == "buyer_limit" && o.Quantity <= c.PerBuyerLimit {
+	if c.intentsOf[o.Buyer] == 1 && r.Code == "buyer_limit" && o.Quantity <= c.UnitsPerBuyer {
 		t.add("buyer_limit for a buyer without orders", "%s", where)
 	}
 }
@@ -158,11 +158,11 @@ func (c *Index) paymentAnswer(t *tally, cl Closing) {
 	if o == nil || !cl.denies() {
 		return
 	}
-	confirmed, ref := c.payment(o, cl.OrderID).Told, c.rows[cl.OrderID].PaymentRef
+	confirmed, ref := c.payment(o, cl.OrderID).ConfirmedAt, c.rows[cl.OrderID].PaymentRef
 	if !confirmed.IsZero() && !cl.Sent.Before(confirmed) && (ref == "" || ref == cl.Ref) {
 		t.add("a paid order refused later", "%d %s, %s", cl.Status, cl.Code, cl.OrderID)
 	}
-	if cl.Code == "buyer_limit" && o.Quantity <= c.PerBuyerLimit && c.intentsOf[o.Buyer] == 1 {
+	if cl.Code == "buyer_limit" && o.Quantity <= c.UnitsPerBuyer && c.intentsOf[o.Buyer] == 1 {
 		t.add("buyer_limit for a buyer without paid orders", "%s of %s", cl.OrderID, o.Buyer)
 	}
 }

@@ -10,15 +10,15 @@ import (
 type Evidence struct {
 	SKU           string
 	Total         int           // units put on sale
-	PerBuyerLimit int           // units that one buyer may hold
+	UnitsPerBuyer int           // units that one buyer may hold
 	ReserveOn     string        // OnOrder or OnPayment; empty means OnOrder
 	Search        time.Duration // time limit of the History check; 0 means 2 s
 	Visitors      bool          // buyers outside the load test may order; if false, their rows are Unannounced
 
 	// The next three fields are set if the run causes faults on purpose.
-	Late     time.Duration // a call may take effect until this long after its end
-	Pauses   []Pause       // periods in which nodes were stopped
-	Changing bool          // the operator changes Total and ReserveOn during the run
+	MaxEffectDelay time.Duration // a call may take effect until this long after its end
+	Pauses         []Pause       // periods in which nodes were stopped
+	Changing       bool          // the operator changes Total and ReserveOn during the run
 
 	Requests []Request
 	Closings []Closing
@@ -47,7 +47,7 @@ func (e *Evidence) lastEffect(node int, end time.Time) time.Time {
 			last = p.To
 		}
 	}
-	return last.Add(e.Late)
+	return last.Add(e.MaxEffectDelay)
 }
 
 // Kind is the reason for which a client sent a request.
@@ -197,9 +197,9 @@ func (c Closing) End() time.Time { return c.Sent.Add(c.Latency) }
 // Done reports whether the server confirmed the call.
 func (c Closing) Done() bool { return c.Status == 200 }
 
-// Unknown reports whether it is unknown if the call took effect, because the client
+// Inconclusive reports whether it is unknown if the call took effect, because the client
 // received no answer or a 5xx.
-func (c Closing) Unknown() bool { return c.Status == 0 || c.Status >= 500 }
+func (c Closing) Inconclusive() bool { return c.Status == 0 || c.Status >= 500 }
 
 // Refuses reports whether the answer refuses the call with a status from 300 to 499. A
 // 429 and the code in_progress are not refusals, because the same call may succeed later.

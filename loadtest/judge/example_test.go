@@ -24,7 +24,7 @@ func ExampleJudge() {
 	}
 
 	v := judge.Judge(judge.Evidence{
-		SKU: "sneaker", Total: 1, PerBuyerLimit: 1,
+		SKU: "sneaker", Total: 1, UnitsPerBuyer: 1,
 		Requests: []judge.Request{accepted(ann, 0), accepted(bob, time.Second)},
 		Rows:     []judge.Row{{Order: ann, Key: "k-ann"}, {Order: bob, Key: "k-bob"}},
 		Audit:    judge.Audit{SKU: "sneaker", Total: 1, Available: -1, Sold: 2, Pending: 2, Oversold: 1},

@@ -24,11 +24,11 @@ import (
 type stockKind int
 
 const (
-	bought   stockKind = iota // the client was promised units
-	refused                   // the client received sold_out: fewer units were on sale
-	closed                    // the order closed, and its units are released at some later time
-	tried                     // the order was not sold, but it may have held units for a while
-	restored                  // the sale is at rest: these units are on sale, and none is being released
+	bought  stockKind = iota // the client was promised units
+	refused                  // the client received sold_out: fewer units were on sale
+	closed                   // the order closed, and its units are released at some later time
+	tried                    // the order was not sold, but it may have held units for a while
+	atRest                   // the sale is at rest: these units are on sale, and none is being released
 )
 
 type stockOp struct {
@@ -42,7 +42,7 @@ func (o stockOp) String() string {
 
 // stockState is a state of the counter. Clients cannot see when units are released, so
 // returning holds the units of closed orders until an order takes them.
-type stockState struct{ available, returning int }
+type stockState struct{ available, releasing int }
 
 // stockModel is the sequential specification of a sale with total units.
 func stockModel(total int) porcupine.Model {
@@ -52,7 +52,7 @@ func stockModel(total int) porcupine.Model {
 		DescribeOperation: func(input, _ any) string { return input.(stockOp).String() },
 		DescribeState: func(state any) string {
 			s := state.(stockState)
-			return fmt.Sprintf("%d on sale, %d coming back", s.available, s.returning)
+			return fmt.Sprintf("%d on sale, %d coming back", s.available, s.releasing)
 		},
 	}).ToModel()
 }
@@ -66,22 +66,22 @@ func (s stockState) after(op stockOp) []any {
 	fresh := min(n, s.available)
 	switch op.kind {
 	case bought:
-		if s.available+s.returning >= n {
-			return []any{stockState{s.available - fresh, s.returning - (n - fresh)}}
+		if s.available+s.releasing >= n {
+			return []any{stockState{s.available - fresh, s.releasing - (n - fresh)}}
 		}
 	case refused:
 		if s.available < n {
 			return []any{s}
 		}
 	case closed:
-		return []any{stockState{s.available, s.returning + n}}
+		return []any{stockState{s.available, s.releasing + n}}
 	case tried:
-		if s.available+s.returning >= n && fresh > 0 {
-			return []any{s, stockState{s.available - fresh, s.returning + fresh}}
+		if s.available+s.releasing >= n && fresh > 0 {
+			return []any{s, stockState{s.available - fresh, s.releasing + fresh}}
 		}
 		return []any{s}
-	case restored:
-		if s.available+s.returning == n {
+	case atRest:
+		if s.available+s.releasing == n {
 			return []any{stockState{available: n}}
 		}
 	}
@@ -139,7 +139,7 @@ func (c *Index) operations() []porcupine.Operation {
 		}
 	}
 	if c.Unsettled == "" {
-		h.add(restored, c.Audit.Available+c.visitors.units, c.heard.Add(1), never) // after all other operations
+		h.add(atRest, c.Audit.Available+c.visitors.units, c.heard.Add(1), never) // after all other operations
 	}
 	return h.operations()
 }
@@ -182,7 +182,7 @@ func (c *Index) orders(h *stockHistory) {
 				h.add(bought, row.Quantity, call, never)
 			}
 		}
-		if o.Doubted && len(rows) == 0 {
+		if o.Inconclusive && len(rows) == 0 {
 			h.add(tried, o.Quantity, call, never)
 		}
 	}
@@ -196,7 +196,7 @@ func (c *Index) ending(h *stockHistory, o *Outcome, id string, r *Request) {
 		case cl.Cancel && cl.Done():
 			h.add(closed, o.Quantity, cl.Sent, cl.End())
 			return
-		case cl.Cancel && cl.Unknown() && row.Status == Cancelled:
+		case cl.Cancel && cl.Inconclusive() && row.Status == Cancelled:
 			h.add(closed, o.Quantity, cl.Sent, never)
 			return
 		case !cl.Cancel && row.Status == Paid && cl.Sent.After(r.Order.ExpiresAt):
@@ -229,13 +229,13 @@ func (c *Index) payments(h *stockHistory) {
 // paying adds the payments of one order.
 func (c *Index) paying(h *stockHistory, o *Outcome, id string) {
 	p := c.payment(o, id)
-	paid := !p.Told.IsZero() || c.rows[id].Status == Paid
+	paid := !p.ConfirmedAt.IsZero() || c.rows[id].Status == Paid
 	if paid {
-		from := p.asked
+		from := p.askedAt
 		if from.IsZero() {
 			from = o.Requests[0].Sent // no client has paid, which the check WrongAnswer reports
 		}
-		h.add(bought, o.Quantity, from, p.Told)
+		h.add(bought, o.Quantity, from, p.ConfirmedAt)
 	}
 	calls := 0
 	for _, cl := range c.closings[id] {
@@ -248,7 +248,7 @@ func (c *Index) paying(h *stockHistory, o *Outcome, id string) {
 			h.add(refused, o.Quantity, cl.Sent, cl.End())
 		case cl.Code == "order_closed": // it may have held units until its order closed
 			h.add(tried, o.Quantity, cl.Sent, cl.End())
-		case cl.Unknown() && !paid, calls > 1 && c.broken:
+		case cl.Inconclusive() && !paid, calls > 1 && c.broken:
 			h.add(tried, o.Quantity, cl.Sent, never)
 		}
 	}

@@ -203,7 +203,7 @@ func TestHistoryCheck(t *testing.T) {
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &moments{Evidence: Evidence{SKU: "S", Total: 1, PerBuyerLimit: 1, SoldOut: true}, now: time.Unix(1e9, 0)}
+			m := &moments{Evidence: Evidence{SKU: "S", Total: 1, UnitsPerBuyer: 1, SoldOut: true}, now: time.Unix(1e9, 0)}
 			m.Audit.Available = -1
 			tc.play(m)
 			if m.Audit.Available < 0 {

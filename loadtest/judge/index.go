@@ -22,7 +22,7 @@ type Index struct {
 	keys      map[string]bool
 	visitors  struct { // rows of buyers outside the load test
 		orders int
-		units  int // units that these rows hold
+		units  int // units that the buyer's rows hold
 		wanted int // units that these rows hold or may have held
 	}
 }
@@ -38,7 +38,7 @@ func NewIndex(e Evidence) *Index {
 		c.byIntent[o.Intent] = o
 		c.intentsOf[o.Buyer]++
 		c.keys[o.Key] = true
-		c.broken = c.broken || o.Doubted
+		c.broken = c.broken || o.Inconclusive
 		for _, id := range o.IDs {
 			if c.Ordered[id] == nil {
 				c.Ordered[id] = o
@@ -70,7 +70,7 @@ func NewIndex(e Evidence) *Index {
 	for _, cl := range e.Closings {
 		c.heard = later(c.heard, cl.End())
 		c.closings[cl.OrderID] = append(c.closings[cl.OrderID], cl)
-		c.broken = c.broken || c.OnPayment() && cl.Unknown()
+		c.broken = c.broken || c.OnPayment() && cl.Inconclusive()
 	}
 	return c
 }
@@ -107,15 +107,15 @@ func (c *Index) holds(row Row) bool {
 func (c *Index) closed(id string, announced *Order) bool {
 	row, unread := c.rows[id], c.Unread != ""
 	for _, cl := range c.closings[id] {
-		if cl.Cancel && (cl.Done() || cl.Unknown() && (unread || row.Status == Cancelled)) {
+		if cl.Cancel && (cl.Done() || cl.Inconclusive() && (unread || row.Status == Cancelled)) {
 			return true
 		}
 	}
 	if unread && !announced.ExpiresAt.IsZero() {
 		return announced.ExpiresAt.Before(c.heard)
 	}
-	// closed_at is the start of a transaction that may commit up to Late afterwards.
-	return row.Status == Expired && !announced.ExpiresAt.IsZero() && !row.ClosedAt.Add(c.Late).Before(announced.ExpiresAt)
+	// closed_at is the start of a transaction that may commit up to MaxEffectDelay afterwards.
+	return row.Status == Expired && !announced.ExpiresAt.IsZero() && !row.ClosedAt.Add(c.MaxEffectDelay).Before(announced.ExpiresAt)
 }
 
 // open calls f for each announced order that is not closed.
@@ -139,7 +139,7 @@ func (c *Index) promises(f func(o *Outcome, id string)) {
 	}
 	for _, o := range c.Outcomes {
 		for _, id := range o.IDs {
-			if !c.payment(o, id).Told.IsZero() {
+			if !c.payment(o, id).ConfirmedAt.IsZero() {
 				f(o, id)
 			}
 		}
@@ -186,12 +186,12 @@ func (c *Index) payment(o *Outcome, id string) Payment {
 	return p
 }
 
-// Yes returns the time at which the client of o received the promise for the order id:
+// PromisedAt returns the time at which the client of o received the promise for the order id:
 // the announcement, or the confirmed payment if the sale takes units on payment. It is
 // zero if there is none.
-func (c *Index) Yes(o *Outcome, id string) time.Time {
+func (c *Index) PromisedAt(o *Outcome, id string) time.Time {
 	if c.OnPayment() {
-		return c.payment(o, id).Told
+		return c.payment(o, id).ConfirmedAt
 	}
 	return c.announcing(o, id).End()
 }

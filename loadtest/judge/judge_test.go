@@ -72,7 +72,7 @@ func TestJudgeNamesEachViolation(t *testing.T) {
 		"a row listed twice":          {func(e *Evidence) { e.Rows = append(e.Rows, e.Rows[0]) }, Duplicates, 1},
 		"two ids in answers":          {func(e *Evidence) { e.Requests[1].Order.ID = "other" }, Duplicates, 1},
 		"rows beyond the limit":       {func(e *Evidence) { more(e, "ann", "a2", 1, Paid) }, OverLimit, 1},
-		"promises beyond the limit":   {func(e *Evidence) { e.PerBuyerLimit = 1 }, OverLimit, 5},
+		"promises beyond the limit":   {func(e *Evidence) { e.UnitsPerBuyer = 1 }, OverLimit, 5},
 		"the audit reports drift":     {func(e *Evidence) { e.Audit.Drift = -4 }, Drift, -4},
 		"the audit does not add up":   {func(e *Evidence) { e.Audit.Available = 3 }, Drift, -3},
 		"never at rest":               {func(e *Evidence) { e.Unsettled = "moving" }, Unsettled, 1},
@@ -260,7 +260,7 @@ func play(t *rapid.T) *history {
 		case step < 5 || len(asked) == 0:
 			h.keys++
 			a := Intent{fmt.Sprintf("b%d", rapid.IntRange(0, 9).Draw(t, "buyer")), fmt.Sprintf("k%d", h.keys)}
-			quantities[a] = rapid.IntRange(1, h.PerBuyerLimit).Draw(t, "quantity")
+			quantities[a] = rapid.IntRange(1, h.UnitsPerBuyer).Draw(t, "quantity")
 			asked = append(asked, a)
 			h.place(First, a.Buyer, a.Key, quantities[a], answered)
 		case step < 7:

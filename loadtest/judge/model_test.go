@@ -18,7 +18,7 @@ type history struct {
 
 func newHistory(total, limit int) *history {
 	return &history{
-		Evidence: Evidence{SKU: "S", Total: total, PerBuyerLimit: limit, SoldOut: true},
+		Evidence: Evidence{SKU: "S", Total: total, UnitsPerBuyer: limit, SoldOut: true},
 		now:      time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), rows: map[Intent]*Row{}, window: 15 * time.Minute,
 	}
 }
@@ -37,7 +37,7 @@ func (h *history) sold(buyer string) (units int) {
 // refusal returns the code with which an order is refused, or "" if it is accepted.
 func (h *history) refusal(buyer string, quantity int) (code string) {
 	switch {
-	case h.sold(buyer)+quantity > h.PerBuyerLimit:
+	case h.sold(buyer)+quantity > h.UnitsPerBuyer:
 		return "buyer_limit"
 	case h.sold("")+quantity > h.Total:
 		return "sold_out"
@@ -115,7 +115,7 @@ func (h *history) end() Evidence {
 		}
 	}
 	for _, a := range h.order {
-		if p := PaymentOf(h.closingsOf(h.rows[a].ID)); p.Doubted && p.Told.IsZero() && h.OnPayment() {
+		if p := PaymentOf(h.closingsOf(h.rows[a].ID)); p.Inconclusive && p.ConfirmedAt.IsZero() && h.OnPayment() {
 			h.closeOrder(a, false, true)
 		}
 	}
@@ -173,7 +173,7 @@ func day() *history {
 	return h
 }
 
-// payday returns such a sale that takes units on payment.
+// payday is like day, for a sale in which payments take the units.
 func payday() *history {
 	h := newHistory(6, 2)
 	h.ReserveOn = OnPayment

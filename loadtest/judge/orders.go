@@ -16,7 +16,7 @@ func (c *Index) lost(v *Verdict) {
 					id, o.Buyer, o.Quantity, c.SKU, row.Buyer, row.Quantity, row.SKU)
 			case row.Status == Rejected:
 				f.add("%s, announced to %s, was rejected afterwards", id, o.Buyer)
-			case c.OnPayment() && row.Status != Paid && !c.payment(o, id).Told.IsZero():
+			case c.OnPayment() && row.Status != Paid && !c.payment(o, id).ConfirmedAt.IsZero():
 				f.add("%s, announced to %s as paid, is %s", id, o.Buyer, row.Status)
 			}
 		}

@@ -12,12 +12,12 @@ type Intent struct{ Buyer, Key string }
 // Outcome describes what all answers prove about one intent.
 type Outcome struct {
 	Intent
-	Quantity  int
-	IDs       []string  // distinct ids that were announced, in order
-	Announced *Request  // request whose announcement arrived first
-	refused   bool      // a refusal is final: no request with this key can still create an order
-	Doubted   bool      // some answer was neither an announcement nor a refusal
-	Requests  []Request // all requests with this key, ordered by Sent
+	Quantity     int
+	IDs          []string  // distinct ids that were announced, in order
+	Announced    *Request  // request whose announcement arrived first
+	refused      bool      // a refusal is final: no request with this key can still create an order
+	Inconclusive bool      // some answer was neither an announcement nor a refusal
+	Requests     []Request // all requests with this key, ordered by Sent
 }
 
 // Known reports whether the answers prove that the order is stored or that it never
@@ -66,13 +66,13 @@ func (o *Outcome) fold(e *Evidence) {
 			if until := e.lastEffect(r.Node, r.End()); until.After(doubt) {
 				doubt = until
 			}
-			o.Doubted = true
+			o.Inconclusive = true
 		}
 	}
 	// A refusal is final only if it was sent after the last inconclusive request could
 	// take effect. The server may have served that request after an earlier refusal.
 	for _, r := range o.Requests {
-		if r.Refuses() && (!o.Doubted || !r.Limited() && !r.Sent.Before(doubt)) {
+		if r.Refuses() && (!o.Inconclusive || !r.Limited() && !r.Sent.Before(doubt)) {
 			o.refused = o.Announced == nil
 		}
 	}
@@ -81,10 +81,10 @@ func (o *Outcome) fold(e *Evidence) {
 // Payment describes what all answers prove about one payment of one order. Its calls
 // have the same reference.
 type Payment struct {
-	asked   time.Time // time of the first call; zero if there was none
-	Told    time.Time // time of the first confirmation; zero if there was none
-	Refused bool      // a refusal is final: no call of this payment can still take effect
-	Doubted bool      // some call received no answer or a 5xx
+	askedAt      time.Time // time of the first call; zero if there was none
+	ConfirmedAt  time.Time // time of the first confirmation; zero if there was none
+	Refused      bool      // a refusal is final: no call of this payment can still take effect
+	Inconclusive bool      // some call received no answer or a 5xx
 }
 
 // PaymentOf derives the payment from the closings of one order. It ignores
@@ -97,14 +97,14 @@ func (e *Evidence) paymentOf(closings []Closing) (p Payment) {
 		if cl.Cancel {
 			continue
 		}
-		if p.asked.IsZero() || cl.Sent.Before(p.asked) {
-			p.asked = cl.Sent
+		if p.askedAt.IsZero() || cl.Sent.Before(p.askedAt) {
+			p.askedAt = cl.Sent
 		}
 		switch {
 		case cl.Done():
 			p.confirm(cl.End())
-		case cl.Unknown():
-			p.Doubted = true
+		case cl.Inconclusive():
+			p.Inconclusive = true
 			if until := e.lastEffect(cl.Node, cl.End()); until.After(doubt) {
 				doubt = until
 			}
@@ -112,14 +112,14 @@ func (e *Evidence) paymentOf(closings []Closing) (p Payment) {
 	}
 	for _, cl := range closings {
 		if !cl.Cancel && cl.Refuses() && !cl.Sent.Before(doubt) {
-			p.Refused = p.Told.IsZero()
+			p.Refused = p.ConfirmedAt.IsZero()
 		}
 	}
 	return p
 }
 
 func (p *Payment) confirm(at time.Time) {
-	if p.Told.IsZero() || at.Before(p.Told) {
-		p.Told = at
+	if p.ConfirmedAt.IsZero() || at.Before(p.ConfirmedAt) {
+		p.ConfirmedAt = at
 	}
 }

@@ -92,7 +92,7 @@ func TestJudgeUnderFaults(t *testing.T) {
 		"buyer_limit for a first order":               {calls: []call{place(0, 1, 409, "buyer_limit")}, want: WrongAnswer},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := Evidence{SKU: "S", PerBuyerLimit: 2, Changing: true, Late: 1200 * time.Millisecond, Rows: c.rows}
+			e := Evidence{SKU: "S", UnitsPerBuyer: 2, Changing: true, MaxEffectDelay: 1200 * time.Millisecond, Rows: c.rows}
 			if c.pause > 0 {
 				e.Pauses = []Pause{{From: start, To: tenths(c.pause)}}
 			}

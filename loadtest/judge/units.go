@@ -48,13 +48,13 @@ func (c *Index) overLimit(v *Verdict) {
 	}
 	var f finding
 	for _, buyer := range slices.Sorted(maps.Keys(units)) { // stable examples
-		if n := units[buyer]; n > c.PerBuyerLimit {
+		if n := units[buyer]; n > c.UnitsPerBuyer {
 			f.add("%s holds %d", buyer, n)
-			v.OverLimit += n - c.PerBuyerLimit
+			v.OverLimit += n - c.UnitsPerBuyer
 		}
 	}
 	v.violation(OverLimit, v.OverLimit, "%s beyond the limit of %d, held by %s: %s.",
-		Plural(v.OverLimit, "unit"), c.PerBuyerLimit, Plural(f.count, "buyer"), &f)
+		Plural(v.OverLimit, "unit"), c.UnitsPerBuyer, Plural(f.count, "buyer"), &f)
 }
 
 func (c *Index) drift(v *Verdict) {

@@ -37,7 +37,7 @@ const (
 	// Duplicates counts keys of a buyer with more than one order id, in answers or
 	// rows, and rows that are listed twice.
 	Duplicates = "duplicates"
-	// OverLimit counts units beyond PerBuyerLimit, summed over all buyers. A buyer's
+	// OverLimit counts units beyond UnitsPerBuyer, summed over all buyers. A buyer's
 	// units are the larger of two counts: the units of the buyer's promised orders, and
 	// the units that the buyer's rows hold.
 	OverLimit = "over_limit"

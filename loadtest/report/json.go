@@ -57,12 +57,12 @@ func (rep *Report) document() document {
 		Attempts: rep.Attempts, Answers: rep.Answers, Counts: rep.Counts,
 		AcceptedPerS: Round(rep.AcceptedPerS, 1), DurablePerS: Round(rep.DurablePerS, 1),
 		Violations: append([]judge.Violation{}, rep.Violations...),
-		NotJudged:  append([]judge.Gap{}, rep.NotJudged()...), LatencyTrusted: !rep.Doubted(),
+		NotJudged:  append([]judge.Gap{}, rep.NotJudged()...), LatencyTrusted: !rep.LatencyUntrusted(),
 		Command: rep.Command, Program: rep.Program, Versions: rep.Versions, Seed: rep.Seed, Cores: rep.Cores,
 	}
 	d.LatencyMS.P50, d.LatencyMS.P90 = Milliseconds(rep.Latency.P50), Milliseconds(rep.Latency.P90)
 	d.LatencyMS.P99, d.LatencyMS.Max = Milliseconds(rep.Latency.P99), Milliseconds(rep.Latency.Max)
-	d.RestoreMS.P50, d.RestoreMS.P99 = Milliseconds(rep.Restore.P50), Milliseconds(rep.Restore.P99)
-	d.LateMS.P50, d.LateMS.P99, d.LateMS.Max = Milliseconds(rep.Lateness.P50), Milliseconds(rep.Lateness.P99), Milliseconds(rep.Lateness.Max)
+	d.RestoreMS.P50, d.RestoreMS.P99 = Milliseconds(rep.ReleaseTime.P50), Milliseconds(rep.ReleaseTime.P99)
+	d.LateMS.P50, d.LateMS.P99, d.LateMS.Max = Milliseconds(rep.SendDelay.P50), Milliseconds(rep.SendDelay.P99), Milliseconds(rep.SendDelay.Max)
 	return d
 }

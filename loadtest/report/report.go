@@ -23,15 +23,15 @@ type Config struct {
 	Burst            bool   // the attack ends in a burst
 }
 
-// Seen contains the observations of a run that are not evidence for the judge.
-type Seen struct {
-	Started     time.Time
-	Took        time.Duration // duration of the whole run
-	Interrupted bool
-	Stock       []StockPoint    // the stock during the attack
-	Restores    []time.Duration // times from the answer to a cancellation until the audit shows the units
-	Late        []time.Duration // delays between the time an order was due and the time it was sent
-	Notes       []string
+// Observations contains the observations of a run that are not evidence for the judge.
+type Observations struct {
+	Started      time.Time
+	Took         time.Duration // duration of the whole run
+	Interrupted  bool
+	Stock        []StockPoint    // the stock during the attack
+	ReleaseTimes []time.Duration // times from the answer to a cancellation until the audit shows the units
+	SendDelays   []time.Duration // delays between the time an order was due and the time it was sent
+	Notes        []string
 }
 
 // StockPoint is the number of available units at one moment.
@@ -44,10 +44,10 @@ type StockPoint struct {
 type Report struct {
 	judge.Verdict
 	Config
-	Seen
+	Observations
 
 	SKU           string
-	PerBuyerLimit int
+	UnitsPerBuyer int
 	ReserveOn     string // judge.OnOrder or judge.OnPayment; empty for OnOrder
 
 	Attempts     int                   // requests POST /v1/orders of the attack
@@ -60,9 +60,9 @@ type Report struct {
 	DurablePerS  float64               // stored orders per second in the same time; OnPayment: paid orders, from the first payment
 	Latency      vegeta.LatencyMetrics // latency of the attempts
 	Payments     map[string]int        // answers to payments of the attack's orders, by status and code; nil unless OnPayment
-	Paying       Quantiles             // latency of those payments
-	Restore      Quantiles             // quantiles of Restores
-	Lateness     Quantiles             // quantiles of Late
+	Paying       Quantiles             // latency of the payments
+	ReleaseTime  Quantiles             // quantiles of ReleaseTimes
+	SendDelay    Quantiles             // quantiles of SendDelays
 
 	first    time.Time     // time of the attack's first request
 	span     time.Duration // time from first to the last answer of the attack
@@ -70,10 +70,10 @@ type Report struct {
 }
 
 // New judges the evidence and computes the figures.
-func New(c Config, e judge.Evidence, seen Seen) *Report {
+func New(c Config, e judge.Evidence, seen Observations) *Report {
 	rep := &Report{
-		Verdict: judge.Judge(e), Config: c, Seen: seen, SKU: e.SKU, PerBuyerLimit: e.PerBuyerLimit, ReserveOn: e.ReserveOn,
-		Restore: QuantilesOf(seen.Restores), Lateness: QuantilesOf(seen.Late),
+		Verdict: judge.Judge(e), Config: c, Observations: seen, SKU: e.SKU, UnitsPerBuyer: e.UnitsPerBuyer, ReserveOn: e.ReserveOn,
+		ReleaseTime: QuantilesOf(seen.ReleaseTimes), SendDelay: QuantilesOf(seen.SendDelays),
 		Reasons: map[string]int{}, Rows: map[string]int{},
 		Evidence: e,
 	}
@@ -119,11 +119,11 @@ func New(c Config, e judge.Evidence, seen Seen) *Report {
 // Sold returns the number of units in pending and paid orders at the end.
 func (rep *Report) Sold() int { return rep.Pending + rep.Paid }
 
-// Doubted reports whether the latencies are unreliable because the load test sent its orders too
-// late. The server then had less load than requested, and the load test's machine was too busy to
-// measure latencies.
-func (rep *Report) Doubted() bool {
-	return rep.Lateness.P99 > 10*time.Millisecond && rep.Lateness.P99 > rep.Latency.P99/2
+// LatencyUntrusted reports whether the latencies are unreliable because the load test sent its
+// orders too late. The server then had less load than requested, and the load test's machine was
+// too busy to measure latencies.
+func (rep *Report) LatencyUntrusted() bool {
+	return rep.SendDelay.P99 > 10*time.Millisecond && rep.SendDelay.P99 > rep.Latency.P99/2
 }
 
 // payments computes the figures of the payments for the attack's orders.
@@ -150,7 +150,7 @@ func (rep *Report) rates(c *judge.Index) {
 		}
 		attack[o.Intent] = true
 		for _, id := range o.IDs {
-			if accepted := c.Yes(o, id); accepted.After(last) {
+			if accepted := c.PromisedAt(o, id); accepted.After(last) {
 				last = accepted
 			}
 		}

@@ -29,9 +29,9 @@ func dayReport(bend func(*judge.Evidence)) *Report {
 		Strategy: "lua", Stores: "embedded", Versions: "miniredis v2, SQLite 3", Schedule: "constant, 2,000/s for 10s",
 		Command: "flashsale demo --report out", Program: "flashsale, revision abc", Seed: 1234, Cores: 2,
 	}
-	return New(c, e, Seen{
-		Restores: []time.Duration{3 * time.Millisecond, 5 * time.Millisecond, 4 * time.Millisecond},
-		Late:     []time.Duration{100 * time.Microsecond, 0, 200 * time.Microsecond},
+	return New(c, e, Observations{
+		ReleaseTimes: []time.Duration{3 * time.Millisecond, 5 * time.Millisecond, 4 * time.Millisecond},
+		SendDelays:   []time.Duration{100 * time.Microsecond, 0, 200 * time.Microsecond},
 	})
 }
 
@@ -48,7 +48,7 @@ func TestGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rep := dayReport(bend)
 			if name == "late" { // the load test was too busy, and the search for a history timed out
-				rep.Undecided, rep.Lateness = true, Quantiles{N: 9, P50: 2 * time.Millisecond, P99: 12 * time.Millisecond, Max: 15 * time.Millisecond}
+				rep.Undecided, rep.SendDelay = true, Quantiles{N: 9, P50: 2 * time.Millisecond, P99: 12 * time.Millisecond, Max: 15 * time.Millisecond}
 			}
 			var page bytes.Buffer
 			check.Must(t, rep.WriteHTML(&page))
@@ -74,7 +74,7 @@ func TestGolden(t *testing.T) {
 
 // Rates end with the last acceptance of a new order. Later replays do not lower them.
 func TestReplaysDoNotLowerRates(t *testing.T) {
-	e := judge.Evidence{SKU: "S", Total: 2, PerBuyerLimit: 2}
+	e := judge.Evidence{SKU: "S", Total: 2, UnitsPerBuyer: 2}
 	begin := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ask := func(kind judge.Kind, buyer string, after time.Duration) judge.Order {
 		o := judge.Order{ID: "id-" + buyer, SKU: "S", Buyer: buyer, Quantity: 1, Status: judge.Pending}
@@ -89,7 +89,7 @@ func TestReplaysDoNotLowerRates(t *testing.T) {
 		{Order: ask(judge.First, "bob", 10*time.Millisecond), Key: "k"},
 	}
 	ask(judge.Replay, "ann", time.Hour)
-	rep := New(Config{}, e, Seen{})
+	rep := New(Config{}, e, Observations{})
 	if got, want := Round(rep.DurablePerS, 3), Round(2/0.011, 3); got != want {
 		t.Errorf("durable: got %v/s, want %v", got, want)
 	}

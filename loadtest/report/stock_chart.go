@@ -12,7 +12,7 @@ import (
 // StockChart is a chart of the available units over time.
 type StockChart struct {
 	Line, Area     string  // SVG paths
-	Zero           float64 // y coordinate of 0 units
+	ZeroY          float64 // y coordinate of 0 units
 	Below          bool    // the stock was negative at some time
 	XTicks, YTicks []tick
 	Caption        string
@@ -36,7 +36,7 @@ func (rep *Report) StockChart() StockChart {
 	bottom, top := step*math.Floor(float64(low)/step), step*math.Ceil(float64(high)/step)
 	y := func(v float64) float64 { return stockHeight * (top - v) / (top - bottom) }
 	c.YTicks = ticks(bottom, top, step, y, Compact)
-	c.Zero, c.Below = y(0), low < 0
+	c.ZeroY, c.Below = y(0), low < 0
 
 	var line strings.Builder
 	fmt.Fprintf(&line, "M0 %.1f", y(float64(rep.Total)))
@@ -50,7 +50,7 @@ func (rep *Report) StockChart() StockChart {
 		fmt.Fprintf(&line, "H%.1fV%.1f", x, y(float64(p.Available)))
 	}
 	c.Line = line.String()
-	c.Area = fmt.Sprintf("%sV%.1fH0Z", c.Line, c.Zero)
+	c.Area = fmt.Sprintf("%sV%.1fH0Z", c.Line, c.ZeroY)
 	c.Caption = rep.stockInWords(least)
 	return c
 }

@@ -39,8 +39,8 @@ func TestStockChartHasSteps(t *testing.T) {
 
 func TestStockChartBelowZero(t *testing.T) {
 	_, c := stockChartOf(at(time.Second, 0), at(2*time.Second, -20))
-	if !c.Below || c.Zero <= 0 || c.Zero >= stockHeight || !strings.Contains(c.Caption, "-20") {
-		t.Errorf("stock chart below zero: got below %t, zero at %v, caption %q, want true, inside the chart, -20", c.Below, c.Zero, c.Caption)
+	if !c.Below || c.ZeroY <= 0 || c.ZeroY >= stockHeight || !strings.Contains(c.Caption, "-20") {
+		t.Errorf("stock chart below zero: got below %t, zero at %v, caption %q, want true, inside the chart, -20", c.Below, c.ZeroY, c.Caption)
 	}
 }
 

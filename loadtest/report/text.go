@@ -82,7 +82,7 @@ func (rep *Report) addTo(t *Text, heading string, facts [][2]string) {
 	for _, s := range rep.Notes {
 		t.Line("  note: %s", s)
 	}
-	if rep.Doubted() {
+	if rep.LatencyUntrusted() {
 		t.Line("  do not trust the latencies: this machine was too busy to send orders in time. The p99 of the delays is more than half of the p99 of the latencies")
 	}
 	t.Line("")
@@ -117,7 +117,7 @@ func (rep *Report) Facts() [][2]string { return append(rep.facts(), rep.Config.F
 
 // facts returns labels and texts of the sale and the figures.
 func (rep *Report) facts() [][2]string {
-	terms := judge.Sprintf("%s: %s, at most %d per buyer", rep.SKU, judge.Plural(rep.Total, "unit"), rep.PerBuyerLimit)
+	terms := judge.Sprintf("%s: %s, at most %d per buyer", rep.SKU, judge.Plural(rep.Total, "unit"), rep.UnitsPerBuyer)
 	durable := "durable"
 	if rep.ReserveOn == judge.OnPayment {
 		terms += ", taken on payment"
@@ -134,14 +134,14 @@ func (rep *Report) facts() [][2]string {
 		{"rates", judge.Sprintf("%.0f accepted/s, %.0f %s/s", rep.AcceptedPerS, rep.DurablePerS, durable)},
 		{"latency", fmt.Sprintf("p50 %s  p90 %s  p99 %s  max %s", Human(rep.Latency.P50), Human(rep.Latency.P90), Human(rep.Latency.P99), Human(rep.Latency.Max))},
 	}
-	if rep.Lateness.N > 0 {
-		facts = append(facts, [2]string{"late", fmt.Sprintf("orders were sent p50 %s  p99 %s  max %s after they were due", Human(rep.Lateness.P50), Human(rep.Lateness.P99), Human(rep.Lateness.Max))})
+	if rep.SendDelay.N > 0 {
+		facts = append(facts, [2]string{"late", fmt.Sprintf("orders were sent p50 %s  p99 %s  max %s after they were due", Human(rep.SendDelay.P50), Human(rep.SendDelay.P99), Human(rep.SendDelay.Max))})
 	}
 	if rep.Paying.N > 0 {
 		facts = append(facts, [2]string{"payments", fmt.Sprintf("%s  (p50 %s  p99 %s)", reasons(rep.Payments), Human(rep.Paying.P50), Human(rep.Paying.P99))})
 	}
-	if rep.Restore.N > 0 {
-		facts = append(facts, [2]string{"restore", fmt.Sprintf("p50 %s  p99 %s  (%s)", Human(rep.Restore.P50), Human(rep.Restore.P99), judge.Plural(rep.Restore.N, "probe"))})
+	if rep.ReleaseTime.N > 0 {
+		facts = append(facts, [2]string{"restore", fmt.Sprintf("p50 %s  p99 %s  (%s)", Human(rep.ReleaseTime.P50), Human(rep.ReleaseTime.P99), judge.Plural(rep.ReleaseTime.N, "probe"))})
 	}
 	return facts
 }

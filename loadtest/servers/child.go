@@ -20,8 +20,8 @@ type child struct {
 	err    error         // result of Wait; set before exited is closed
 }
 
-// startChild runs a program with these variables added to its environment. Both its
-// outputs are appended to logFile.
+// startChild runs a program with the given variables added to its environment. Its stdout and
+// stderr are appended to logFile.
 func startChild(program string, args []string, logFile string, variables ...string) (*child, error) {
 	// A file needs no goroutine that copies, as a pipe would, and it survives this
 	// process.

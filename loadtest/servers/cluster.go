@@ -58,7 +58,7 @@ func (c *RedisCluster) start(ctx context.Context) (*Redis, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	node, err := StartRedis(ctx, RedisOptions{ExtraArgs: append([]string{
+	node, err := StartRedis(ctx, RedisConfig{ExtraArgs: append([]string{
 		"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-node-timeout", "2000",
 		"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", // Redis hides a replica until it has received a ping
 	}, asReplicator...)})

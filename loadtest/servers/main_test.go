@@ -42,7 +42,7 @@ func needReal(t *testing.T) {
 	}
 }
 
-func startRedis(t *testing.T, o RedisOptions) *Redis {
+func startRedis(t *testing.T, o RedisConfig) *Redis {
 	t.Helper()
 	needReal(t)
 	r, err := StartRedis(check.Context(t), o)
@@ -51,7 +51,7 @@ func startRedis(t *testing.T, o RedisOptions) *Redis {
 	return r
 }
 
-func startMySQL(t *testing.T, o MySQLOptions) *MySQL {
+func startMySQL(t *testing.T, o MySQLConfig) *MySQL {
 	t.Helper()
 	needReal(t)
 	m, err := StartMySQL(check.Context(t), o)

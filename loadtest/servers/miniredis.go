@@ -98,7 +98,7 @@ func (m *MiniRedis) Restart(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return fmt.Errorf("%w: restart miniredis", ErrClosed)
+		return fmt.Errorf("servers: restart miniredis: %w", ErrClosed)
 	}
 	m.kill()
 	// Close has cancelled the context of blocking commands such as XREAD BLOCK. Without

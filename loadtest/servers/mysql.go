@@ -24,8 +24,8 @@ type MySQL struct {
 	Members []*MySQL // the other members of its group
 }
 
-// MySQLOptions configures a private MySQL.
-type MySQLOptions struct {
+// MySQLConfig configures a private MySQL.
+type MySQLConfig struct {
 	// ExtraArgs are appended to the command line and take precedence, such as
 	// {"--innodb-buffer-pool-size=1G"}. With {"--skip-log-bin"}, a row is visible
 	// before it is on disk.
@@ -43,7 +43,7 @@ type MySQLOptions struct {
 // StartMySQL starts an empty mariadbd, or a mysqld if there is no mariadbd. If
 // TiDBVariable is set, it starts a TiDB instead. It returns when the server answers.
 // ctx applies to the start only. Close stops the server.
-func StartMySQL(ctx context.Context, o MySQLOptions) (*MySQL, error) {
+func StartMySQL(ctx context.Context, o MySQLConfig) (*MySQL, error) {
 	if tidb := os.Getenv(TiDBVariable); tidb != "" {
 		return startTiDB(ctx, tidb)
 	}
@@ -106,9 +106,9 @@ func (m *MySQL) DropDatabase(ctx context.Context, name string) error {
 	return nil
 }
 
-// askMySQL returns the version of the server at p's port, such as "MariaDB 10.11.19",
-// "MySQL 8.0.44" or "TiDB 8.5.4". It fails if that server is not p, which it recognises
-// by its socket.
+// askMySQL returns the version of the server at p's port, such as "MariaDB 10.11.19", "MySQL
+// 8.0.44" or "TiDB 8.5.4". It fails if the server at the port is not p. The path of the socket
+// identifies p.
 func askMySQL(ctx context.Context, p *Process, _ int) (version string, err error) {
 	db, err := openSQL(p.Addr())
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 const groupName = "f1a5b5a1-e000-4000-8000-000000000001"
 
 // startGroup starts three servers that form a group. The first one is the primary.
-func startGroup(ctx context.Context, o MySQLOptions) (first *MySQL, err error) {
+func startGroup(ctx context.Context, o MySQLConfig) (first *MySQL, err error) {
 	o.Group = false
 	args := append([]string{
 		"--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--report-host=127.0.0.1",

@@ -15,7 +15,7 @@ func TestMySQLGroup(t *testing.T) {
 	if folder == "" {
 		t.Skip("FLASHSALE_TEST_MYSQL9 is not set to a folder with the mysqld of MySQL 9")
 	}
-	first := startMySQL(t, MySQLOptions{SearchPath: []string{folder}, Group: true})
+	first := startMySQL(t, MySQLConfig{SearchPath: []string{folder}, Group: true})
 	members := append([]*MySQL{first}, first.Members...)
 	_, err := first.NewDatabase(t.Context(), "shop")
 	need(t, err)

@@ -11,9 +11,9 @@ import (
 // Then other servers can follow it after it is promoted.
 const LogReplicated = "--log-slave-updates"
 
-// Follow makes an empty MariaDB copy the primary at addr from the start of its binary
+// ReplicateFrom makes an empty MariaDB copy the primary at addr from the start of its binary
 // log, and acknowledge each transaction once it is in the relay log.
-func (m *MySQL) Follow(ctx context.Context, addr string) error {
+func (m *MySQL) ReplicateFrom(ctx context.Context, addr string) error {
 	host, port, _ := strings.Cut(addr, ":")
 	return m.exec(ctx, "follow "+addr,
 		// Use a new server id each time. A replica skips transactions with its own id,
@@ -27,18 +27,18 @@ func (m *MySQL) Follow(ctx context.Context, addr string) error {
 		"START SLAVE")
 }
 
-// Lossless makes a MariaDB wait until a replica has acknowledged a transaction, without
+// RequireReplica makes a MariaDB wait until a replica has acknowledged a transaction, without
 // a time limit. Before that, COMMIT is not answered and the rows are not visible.
-// Without Lossless, it waits for ten seconds and then commits alone.
-func (m *MySQL) Lossless(ctx context.Context) error {
+// Without RequireReplica, it waits for ten seconds and then commits alone.
+func (m *MySQL) RequireReplica(ctx context.Context) error {
 	return m.exec(ctx, "wait for replicas",
 		"SET GLOBAL rpl_semi_sync_master_wait_point = 'AFTER_SYNC'",
 		"SET GLOBAL rpl_semi_sync_master_timeout = 18446744073709551615", // the maximum, in milliseconds
 		"SET GLOBAL rpl_semi_sync_master_enabled = ON")
 }
 
-// Promote turns a replica into a primary. It stops receiving from the old primary,
-// applies the rest of its relay log, and stops following.
+// Promote turns a replica into a primary. The replica stops receiving from the old primary,
+// applies the remaining changes of its relay log, and stops following.
 func (m *MySQL) Promote(ctx context.Context) error {
 	if err := m.exec(ctx, "leave the primary", "STOP SLAVE IO_THREAD"); err != nil {
 		return err
@@ -56,9 +56,9 @@ func (m *MySQL) Promote(ctx context.Context) error {
 	return m.exec(ctx, "promote", "SET GLOBAL sync_binlog = 1, innodb_flush_log_at_trx_commit = 1", "STOP SLAVE", "RESET SLAVE ALL")
 }
 
-// Transactions returns the number of transactions in the binary log of a MariaDB since
+// TransactionCount returns the number of transactions in the binary log of a MariaDB since
 // its replication began. It includes transactions that no replica has acknowledged.
-func (m *MySQL) Transactions(ctx context.Context) (int64, error) {
+func (m *MySQL) TransactionCount(ctx context.Context) (int64, error) {
 	return m.number(ctx, "SELECT SUBSTRING_INDEX(@@gtid_current_pos, '-', -1) + 0")
 }
 

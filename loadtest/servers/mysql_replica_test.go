@@ -13,23 +13,23 @@ import (
 // replica therefore has all confirmed rows. The test then exchanges the roles twice.
 func TestMySQLReplica(t *testing.T) {
 	t.Parallel()
-	primary, replica := startMySQL(t, MySQLOptions{ExtraArgs: []string{LogReplicated}}), startMySQL(t, MySQLOptions{ExtraArgs: []string{LogReplicated}})
+	primary, replica := startMySQL(t, MySQLConfig{ExtraArgs: []string{LogReplicated}}), startMySQL(t, MySQLConfig{ExtraArgs: []string{LogReplicated}})
 	dsn, err := primary.NewDatabase(t.Context(), "shop")
 	need(t, err)
 	w, err := wire.Open(primary.Addr())
 	need(t, err)
 	t.Cleanup(func() { need(t, w.Close()) })
-	need(t, replica.Follow(t.Context(), w.Addr()))
+	need(t, replica.ReplicateFrom(t.Context(), w.Addr()))
 	caughtUp := func(to, from *MySQL) {
 		t.Helper()
 		check.Eventually(t, "the replica has caught up", func() bool {
-			has, err := to.Transactions(t.Context())
-			all, err2 := from.Transactions(t.Context())
+			has, err := to.TransactionCount(t.Context())
+			all, err2 := from.TransactionCount(t.Context())
 			return err == nil && err2 == nil && has == all
 		})
 	}
 	caughtUp(replica, primary)
-	need(t, primary.Lossless(t.Context()))
+	need(t, primary.RequireReplica(t.Context()))
 	db := openMySQL(t, dsn)
 	_, err = db.ExecContext(t.Context(), "CREATE TABLE t (id INT PRIMARY KEY)")
 	need(t, err)
@@ -56,7 +56,7 @@ func TestMySQLReplica(t *testing.T) {
 		t.Errorf("rows on the promoted replica: got %d, want 1", n)
 	}
 	need(t, primary.RestartEmpty(t.Context()))
-	need(t, primary.Follow(t.Context(), replica.Addr()))
+	need(t, primary.ReplicateFrom(t.Context(), replica.Addr()))
 	caughtUp(primary, replica)
 	if n := rows(primary); n != 1 {
 		t.Errorf("rows on the old primary: got %d, want 1", n)
@@ -67,7 +67,7 @@ func TestMySQLReplica(t *testing.T) {
 	replica.Kill()
 	need(t, primary.Promote(t.Context()))
 	need(t, replica.RestartEmpty(t.Context()))
-	need(t, replica.Follow(t.Context(), primary.Addr()))
+	need(t, replica.ReplicateFrom(t.Context(), primary.Addr()))
 	caughtUp(replica, primary)
 	if n := rows(replica); n != 2 {
 		t.Errorf("rows on the second old primary: got %d, want 2, including the row that it wrote itself", n)

@@ -23,7 +23,7 @@ func mysqlInitFile(p *Process) string { return filepath.Join(p.dir, "init.sql") 
 
 // args returns arguments for MariaDB 10.4 or later and for MySQL 8. A server ignores an
 // option that begins with "loose" and that it does not know.
-func (o MySQLOptions) args(p *Process) []string {
+func (o MySQLConfig) args(p *Process) []string {
 	args := []string{
 		"--no-defaults", // must be first; ignores the configuration of the machine
 		"--datadir=" + p.data,

@@ -22,7 +22,7 @@ func openMySQL(t *testing.T, dsn string) *sql.DB {
 
 func TestMySQLRestart(t *testing.T) {
 	t.Parallel()
-	m := startMySQL(t, MySQLOptions{})
+	m := startMySQL(t, MySQLConfig{})
 	dsn, err := m.NewDatabase(t.Context(), "shop")
 	need(t, err)
 	_, err = openMySQL(t, dsn).ExecContext(t.Context(), "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY)")
@@ -60,7 +60,7 @@ func TestMySQLRestart(t *testing.T) {
 
 func TestMySQLDatabases(t *testing.T) {
 	notOnTiDB(t)
-	m := startMySQL(t, MySQLOptions{})
+	m := startMySQL(t, MySQLConfig{})
 	for _, name := range []string{"", "a`b", "a b", "ä", strings.Repeat("a", 65)} {
 		if _, err := m.NewDatabase(t.Context(), name); err == nil {
 			t.Errorf("NewDatabase(%q): got no error, want one", name)
@@ -88,7 +88,7 @@ func TestMySQLDatabases(t *testing.T) {
 		}
 	}
 	check(dsn, "1 1 1 500 utf8mb4 "+m.dir)
-	without := startMySQL(t, MySQLOptions{ExtraArgs: []string{"--skip-log-bin", "--character-set-server=latin1"}})
+	without := startMySQL(t, MySQLConfig{ExtraArgs: []string{"--skip-log-bin", "--character-set-server=latin1"}})
 	check(without.DSN(""), "1 0 1 500 latin1 "+without.dir)
 }
 
@@ -105,7 +105,7 @@ func TestTiDB(t *testing.T) {
 	if os.Getenv(TiDBVariable) == "" {
 		t.Skip(TiDBVariable + " does not name a tidb-server; OPERATIONS.md says how to build one")
 	}
-	if m := startMySQL(t, MySQLOptions{}); !strings.HasPrefix(m.Version, "TiDB ") {
+	if m := startMySQL(t, MySQLConfig{}); !strings.HasPrefix(m.Version, "TiDB ") {
 		t.Errorf("version: got %s, want TiDB", m.Version)
 	}
 }

@@ -33,7 +33,7 @@ func parentToBeKilled() {
 	orphan := exec.Command("sleep", "600")
 	fail(orphan.Start())
 	fmt.Println("orphan", orphan.Process.Pid)
-	s, err := Real(ctx, Config{})
+	s, err := StartReal(ctx, Config{})
 	fail(err)
 	fmt.Println("server", s.Redis.Pid())
 	fmt.Println("server", s.MySQL.Pid())
@@ -127,7 +127,8 @@ func onAThreadThatEnds(f func()) {
 		defer close(done)
 		runtime.LockOSThread()
 		if syscall.Gettid() == os.Getpid() {
-			// The main thread never ends. While it is locked, the next goroutine gets another.
+			// The main thread never ends. While this goroutine is locked to it, the nested call runs on
+			// another thread.
 			onAThreadThatEnds(f)
 			runtime.UnlockOSThread()
 			return

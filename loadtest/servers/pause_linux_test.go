@@ -11,7 +11,7 @@ import (
 
 // When Pause returns, all threads of the server have stopped, even on a busy machine.
 func TestPauseStopsAllThreads(t *testing.T) {
-	m := startMySQL(t, MySQLOptions{})
+	m := startMySQL(t, MySQLConfig{})
 	for range runtime.GOMAXPROCS(0) {
 		go func() {
 			for t.Context().Err() == nil { // keeps a processor busy

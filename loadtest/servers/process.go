@@ -26,7 +26,7 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // ErrClosed means that the server has been closed and its directory removed.
-var ErrClosed = errors.New("servers: the server is closed")
+var ErrClosed = errors.New("the server is closed")
 
 // program describes how to run one kind of server.
 type program struct {
@@ -166,7 +166,7 @@ func (p *Process) restart(ctx context.Context, empty bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return fmt.Errorf("%w: restart %s", ErrClosed, p.name)
+		return fmt.Errorf("servers: restart %s: %w", p.name, ErrClosed)
 	}
 	ctx, cancel := bounded(ctx)
 	defer cancel()

@@ -23,8 +23,8 @@ type Redis struct {
 	URL string // redis://127.0.0.1:port/0
 }
 
-// RedisOptions configures a private Redis.
-type RedisOptions struct {
+// RedisConfig configures a private Redis.
+type RedisConfig struct {
 	// AppendFsync states when writes are synced to disk: "always" (before the answer),
 	// "everysec" (the default) or "no". With the last two, a kill may lose the writes
 	// of the last second.
@@ -41,7 +41,7 @@ type RedisOptions struct {
 
 // StartRedis starts a redis-server and returns when it answers. ctx applies to the
 // start only. Close stops the server.
-func StartRedis(ctx context.Context, o RedisOptions) (*Redis, error) {
+func StartRedis(ctx context.Context, o RedisConfig) (*Redis, error) {
 	path, err := findRedis(o.SearchPath)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func findRedis(folders []string) (string, error) {
 	return find(folders, "apt-get install redis-server", "redis-server")
 }
 
-func (o RedisOptions) args(p *Process) []string {
+func (o RedisConfig) args(p *Process) []string {
 	return append([]string{
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(p.port),
 		"--dir", p.data, "--daemonize", "no",
@@ -96,7 +96,7 @@ func askRedis(ctx context.Context, p *Process, pid int) (version string, err err
 		return "", fmt.Errorf("the server at %s is another process: its pid is %s", p.Addr(), actual)
 	}
 	if version := info["Server"]["valkey_version"]; version != "" {
-		return "Valkey " + version, nil // its redis_version is the Redis version that it is compatible with
+		return "Valkey " + version, nil // redis_version of Valkey is the version of Redis with which Valkey is compatible
 	}
 	return "Redis " + info["Server"]["redis_version"], nil
 }

@@ -43,7 +43,7 @@ func killed(r *Redis) func(context.Context) error {
 }
 
 func TestRedisRestart(t *testing.T) {
-	r := startRedis(t, RedisOptions{AppendFsync: "always"})
+	r := startRedis(t, RedisConfig{AppendFsync: "always"})
 	if !kept(t, r, killed(r)) {
 		t.Error("after Kill and Restart: got no data, want the data of before")
 	}
@@ -55,14 +55,14 @@ func TestRedisRestart(t *testing.T) {
 	}
 
 	// Without an append-only log, a kill loses the data.
-	unlogged := startRedis(t, RedisOptions{ExtraArgs: []string{"--appendonly", "no"}})
+	unlogged := startRedis(t, RedisConfig{ExtraArgs: []string{"--appendonly", "no"}})
 	if kept(t, unlogged, killed(unlogged)) {
 		t.Error("after Kill without a log: got data, want none")
 	}
 }
 
 func TestRedisPause(t *testing.T) {
-	r := startRedis(t, RedisOptions{})
+	r := startRedis(t, RedisConfig{})
 	ping := func(ctx context.Context) error { return redisClient(t, r.Addr()).Ping(ctx).Err() }
 	need(t, ping(t.Context()))
 	need(t, r.Pause())
@@ -89,7 +89,7 @@ func TestRedisPause(t *testing.T) {
 func TestStartErrorContainsLog(t *testing.T) {
 	needReal(t)
 	t.Setenv("TMPDIR", t.TempDir())
-	_, err := StartRedis(t.Context(), RedisOptions{ExtraArgs: []string{"--no-such-setting", "1"}})
+	_, err := StartRedis(t.Context(), RedisConfig{ExtraArgs: []string{"--no-such-setting", "1"}})
 	if errors.Is(err, ErrNotInstalled) {
 		need(t, err)
 	}
@@ -103,7 +103,7 @@ func TestStartErrorContainsLog(t *testing.T) {
 
 // Restart waits until its old port is free.
 func TestRestartWaitsForItsPort(t *testing.T) {
-	r := startRedis(t, RedisOptions{})
+	r := startRedis(t, RedisConfig{})
 	r.Kill()
 	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", r.Addr())
 	need(t, err)
@@ -126,7 +126,7 @@ func TestRestartWaitsForItsPort(t *testing.T) {
 
 // If another process answers on the port, the server is not ready.
 func TestOtherRedisOnPortIsNotReady(t *testing.T) {
-	r := startRedis(t, RedisOptions{})
+	r := startRedis(t, RedisConfig{})
 	if _, err := askRedis(t.Context(), r.Process, r.Pid()); err != nil {
 		t.Errorf("own process: got error %v, want no error", err)
 	}

@@ -37,14 +37,14 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 			err = errors.Join(fmt.Errorf("servers: start a Redis with Sentinel: %w", err), s.Close())
 		}
 	}()
-	if s.Master, err = StartRedis(ctx, RedisOptions{ExtraArgs: []string{"--repl-diskless-sync-delay", "0"}}); err != nil {
+	if s.Master, err = StartRedis(ctx, RedisConfig{ExtraArgs: []string{"--repl-diskless-sync-delay", "0"}}); err != nil {
 		return nil, err
 	}
 	s.closers = append(s.closers, s.Master.Close)
 	if err := s.Master.allow(ctx, true); err != nil {
 		return nil, err
 	}
-	if s.Replica, err = StartRedis(ctx, RedisOptions{ExtraArgs: append([]string{"--replicaof", "127.0.0.1", strconv.Itoa(s.Master.port)}, asReplicator...)}); err != nil {
+	if s.Replica, err = StartRedis(ctx, RedisConfig{ExtraArgs: append([]string{"--replicaof", "127.0.0.1", strconv.Itoa(s.Master.port)}, asReplicator...)}); err != nil {
 		return nil, err
 	}
 	s.closers = append(s.closers, s.Replica.Close)
@@ -110,8 +110,8 @@ func (r *Redis) allow(ctx context.Context, replicate bool) error {
 	return r.do(ctx, "ACL", "SETUSER", replicator, "reset").Err()
 }
 
-// Replicated waits until the only replica has received all writes to r.
-func (r *Redis) Replicated(ctx context.Context) error {
+// WaitReplicated waits until the only replica has received all writes to r.
+func (r *Redis) WaitReplicated(ctx context.Context) error {
 	return await(ctx, "wait for the replica to catch up", func() error {
 		info, err := replication(ctx, r.Addr())
 		// slave0 is ip=…,port=…,state=online,offset=…,lag=…
@@ -122,8 +122,8 @@ func (r *Redis) Replicated(ctx context.Context) error {
 	})
 }
 
-// Detach disconnects the replica from r. Later writes to r are lost in a failover.
-func (r *Redis) Detach(ctx context.Context, replica *Redis) error {
+// DetachReplica disconnects the replica from r. Later writes to r are lost in a failover.
+func (r *Redis) DetachReplica(ctx context.Context, replica *Redis) error {
 	if err := r.allow(ctx, false); err != nil {
 		return fmt.Errorf("servers: detach the replica: %w", err)
 	}
@@ -135,11 +135,15 @@ func (r *Redis) Detach(ctx context.Context, replica *Redis) error {
 	})
 }
 
-// Replicated waits until the replica has received all writes.
-func (s *RedisSentinel) Replicated(ctx context.Context) error { return s.Master.Replicated(ctx) }
+// WaitReplicated waits until the replica has received all writes.
+func (s *RedisSentinel) WaitReplicated(ctx context.Context) error {
+	return s.Master.WaitReplicated(ctx)
+}
 
-// Detach disconnects the replica from the master. Later writes are lost in a Failover.
-func (s *RedisSentinel) Detach(ctx context.Context) error { return s.Master.Detach(ctx, s.Replica) }
+// DetachReplica disconnects the replica from the master. Later writes are lost in a Failover.
+func (s *RedisSentinel) DetachReplica(ctx context.Context) error {
+	return s.Master.DetachReplica(ctx, s.Replica)
+}
 
 // Failover kills the master. It returns when the replica is the master, also for the
 // sentinel.

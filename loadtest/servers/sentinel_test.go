@@ -6,7 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Replicated writes survive the failover, and later ones are lost.
+// Writes that the replica has received survive the failover. Writes after DetachReplica are lost.
 func TestRedisSentinel(t *testing.T) {
 	t.Parallel()
 	needReal(t)
@@ -17,8 +17,8 @@ func TestRedisSentinel(t *testing.T) {
 	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: SentinelMaster, SentinelAddrs: []string{s.Sentinel.Addr()}})
 	defer rdb.Close()
 	need(t, rdb.Set(ctx, "kept", 1, 0).Err())
-	need(t, s.Replicated(ctx))
-	need(t, s.Detach(ctx))
+	need(t, s.WaitReplicated(ctx))
+	need(t, s.DetachReplica(ctx))
 	need(t, rdb.Set(ctx, "lost", 1, 0).Err())
 	need(t, s.Failover(ctx))
 	need(t, await(ctx, "wait for the client to find the new master", func() error { return rdb.Set(ctx, "new", 1, 0).Err() }))

@@ -56,14 +56,14 @@ func (c *closers) Close() error {
 
 // Config configures the real servers. The zero value is ready to use.
 type Config struct {
-	Redis RedisOptions
-	MySQL MySQLOptions
+	Redis RedisConfig
+	MySQL MySQLConfig
 }
 
-// Embedded starts a miniredis on a loopback port and returns the name of a SQLite file
+// StartEmbedded starts a miniredis on a loopback port and returns the name of a SQLite file
 // in a new temporary directory. It does not create the file. ctx applies to the start
 // only.
-func Embedded(ctx context.Context) (*Stores, error) {
+func StartEmbedded(ctx context.Context) (*Stores, error) {
 	dir, err := os.MkdirTemp("", "flashsale-sqlite-")
 	if err != nil {
 		return nil, fmt.Errorf("servers: create a directory for SQLite: %w", err)
@@ -95,11 +95,11 @@ func embeddedVersions() string {
 	return strings.Join(versions, ", ")
 }
 
-// Real starts a private redis-server and a private mariadbd (or mysqld) with an
+// StartReal starts a private redis-server and a private mariadbd (or mysqld) with an
 // empty database. If one of them is not installed, the error is ErrNotInstalled,
 // and names the packages to install. ctx applies to the start only, which takes
 // about two seconds. If ctx has no deadline, the start fails after five minutes.
-func Real(ctx context.Context, cfg Config) (*Stores, error) {
+func StartReal(ctx context.Context, cfg Config) (*Stores, error) {
 	// Search for both before the start, so that the error names everything that is
 	// missing.
 	_, noRedis := findRedis(cfg.Redis.SearchPath)

@@ -14,8 +14,8 @@ import (
 
 func TestStoresLeaveNothing(t *testing.T) {
 	starts := map[string]func(context.Context) (*Stores, error){
-		KindEmbedded: Embedded,
-		KindReal:     func(ctx context.Context) (*Stores, error) { return Real(ctx, Config{}) },
+		KindEmbedded: StartEmbedded,
+		KindReal:     func(ctx context.Context) (*Stores, error) { return StartReal(ctx, Config{}) },
 	}
 	for kind, start := range starts {
 		t.Run(kind, func(t *testing.T) {
@@ -90,8 +90,8 @@ func checkServes(t *testing.T, s *Stores) {
 
 func TestNotInstalledNamesPackages(t *testing.T) {
 	nowhere := []string{t.TempDir()}
-	_, err := Real(t.Context(), Config{
-		Redis: RedisOptions{SearchPath: nowhere}, MySQL: MySQLOptions{SearchPath: nowhere},
+	_, err := StartReal(t.Context(), Config{
+		Redis: RedisConfig{SearchPath: nowhere}, MySQL: MySQLConfig{SearchPath: nowhere},
 	})
 	if !errors.Is(err, ErrNotInstalled) {
 		t.Fatalf("start without the program: got error %v, want ErrNotInstalled", err)
@@ -127,9 +127,9 @@ func TestCancelledStartLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, start := range map[string]func() error{
-		"embedded": func() error { _, err := Embedded(ctx); return err },
-		"redis":    func() error { _, err := StartRedis(ctx, RedisOptions{}); return err },
-		"mysql":    func() error { _, err := StartMySQL(ctx, MySQLOptions{}); return err },
+		"embedded": func() error { _, err := StartEmbedded(ctx); return err },
+		"redis":    func() error { _, err := StartRedis(ctx, RedisConfig{}); return err },
+		"mysql":    func() error { _, err := StartMySQL(ctx, MySQLConfig{}); return err },
 	} {
 		err := start()
 		if errors.Is(err, ErrNotInstalled) {

@@ -12,7 +12,7 @@ import (
 const TiDBVariable = "FLASHSALE_TEST_TIDB"
 
 // startTiDB starts a tidb-server with its storage engine for a single process. It does
-// not sync commits to disk, and ignores MySQLOptions.
+// not sync commits to disk, and ignores MySQLConfig.
 func startTiDB(ctx context.Context, path string) (*MySQL, error) {
 	p, err := startProcess(ctx, program{
 		name: "tidb-server", path: path, serving: askMySQL,

@@ -74,7 +74,7 @@ func (a *assigner) assignSoon() { signal(a.early) }
 func (a *assigner) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxBeatEvery)
 	defer cancel()
-	nodes, err := a.cfg.Store.Beat(ctx, a.cfg.Store.Node, a.health.downMasters(), a.cfg.Keeper.Lease)
+	nodes, err := a.cfg.Store.Heartbeat(ctx, a.cfg.Store.Node, a.health.downMasters(), a.cfg.Keeper.Lease)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (a *assigner) isMine(sku string, nodes []store.Node) bool {
 	master, _ := a.health.master(sku)
 	var able []string
 	for _, n := range nodes {
-		if n.Writes(master) {
+		if n.CanWrite(master) {
 			able = append(able, n.ID)
 		}
 	}
@@ -205,12 +205,12 @@ func (a *assigner) isMine(sku string, nodes []store.Node) bool {
 
 // isOthers reports whether another node is the preferred node of sku, and most likely keeps it.
 func (a *assigner) isOthers(sku string) bool {
-	return a.catalog.Known(sku) != nil && !a.isMine(sku, a.last().nodes)
+	return a.catalog.Cached(sku) != nil && !a.isMine(sku, a.last().nodes)
 }
 
 // anyWrites reports whether any live node writes to master, as of this node's last heartbeat.
 func (a *assigner) anyWrites(master string) bool {
-	return slices.ContainsFunc(a.last().nodes, func(n store.Node) bool { return n.Writes(master) })
+	return slices.ContainsFunc(a.last().nodes, func(n store.Node) bool { return n.CanWrite(master) })
 }
 
 // yields reports whether this node must not take sku, although its lock is free. After a
@@ -218,12 +218,12 @@ func (a *assigner) anyWrites(master string) bool {
 // both masters would fence each other off repeatedly. Therefore a node at the old master does
 // not take the SKU while its latest keeper is alive and writes to that keeper's master.
 func (a *assigner) yields(ctx context.Context, sku string) bool {
-	sale := a.catalog.Known(sku)
+	sale := a.catalog.Cached(sku)
 	if sale == nil || !sale.HasGate() || sale.Keeper == a.cfg.Store.Node {
 		return false
 	}
 	master, _ := a.health.master(sku)
-	if !slices.ContainsFunc(a.last().nodes, func(n store.Node) bool { return n.ID == sale.Keeper && n.Writes(master) }) {
+	if !slices.ContainsFunc(a.last().nodes, func(n store.Node) bool { return n.ID == sale.Keeper && n.CanWrite(master) }) {
 		return false
 	}
 	summaries, err := a.cfg.Gate.Summaries(ctx, sku)
@@ -249,7 +249,7 @@ func (a *assigner) take(ctx context.Context, sku string) error {
 	if err != nil {
 		return errors.Join(err, lock.Release(context.Background()))
 	}
-	a.keepers.Count.TakenOver.Add(1)
+	a.keepers.Counters.TakenOver.Add(1)
 	a.cfg.Log.Info("keeper started on this node", "sku", sku, "fence", sale.Fence)
 	a.pool.add(&slot{Keeper: keeper.New(sale, a.keepers), sku: sku, lock: lock, stopped: make(chan struct{})})
 	return nil
@@ -264,8 +264,8 @@ func (a *assigner) releaseStalled(context.Context) error {
 		a.each(stalled, func(s *slot) {
 			ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Keeper.Lease/5)
 			defer cancel()
-			if err := a.cfg.Store.Vacate(ctx, s.sku, s.Fence()); err != nil {
-				a.cfg.Log.Debug("this node's name was not removed from the sale: other nodes wait longer before they take it", "sku", s.sku, "error", err)
+			if err := a.cfg.Store.ClearKeeper(ctx, s.sku, s.Fence()); err != nil {
+				a.cfg.Log.Debug("removal of this node's name from the sale failed: the takeover of the SKU by another node may be delayed", "sku", s.sku, "error", err)
 			}
 			a.pool.release(s)
 		})
@@ -279,8 +279,8 @@ func (a *assigner) leave() {
 	a.releasing.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := a.cfg.Store.Leave(ctx, a.cfg.Store.Node); err != nil {
-		a.cfg.Log.Debug("this node's heartbeat was not removed: other nodes take over its SKUs a lease later", "error", err)
+	if err := a.cfg.Store.RemoveNode(ctx, a.cfg.Store.Node); err != nil {
+		a.cfg.Log.Debug("removal of this node's heartbeat failed: other nodes may take over its SKUs up to a lease later", "error", err)
 	}
 	a.handOver(slices.Collect(maps.Values(a.pool.all())), a.cfg.Keeper.Lease/10)
 }

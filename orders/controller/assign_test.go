@@ -33,7 +33,7 @@ func TestNodeLeavesSKUToLatestKeeper(t *testing.T) {
 	check.Must(t, err)
 	t.Cleanup(func() { _ = st.Close() })
 	check.Must(t, check.Err(st.Migrate(t.Context())))
-	kit.Put(t, st, kit.Sale("S", 1, 1))
+	kit.PutSale(t, st, kit.Sale("S", 1, 1))
 	gate := &summaryGate{}
 	st.Node = "here"
 	a := &assigner{
@@ -64,8 +64,8 @@ func TestNodeLeavesSKUToLatestKeeper(t *testing.T) {
 		kit.Exec(t, st.DB, "UPDATE sales SET epoch = 2, fence = 5, mode = ?, keeper = ?", want.mode, want.keeper)
 		if want.keeper == "" {
 			kit.Exec(t, st.DB, "UPDATE sales SET keeper = 'other'")
-			check.Must(t, st.Vacate(t.Context(), "S", 4)) // no effect, because the fence is that of an older keeper
-			check.Must(t, st.Vacate(t.Context(), "S", 5))
+			check.Must(t, st.ClearKeeper(t.Context(), "S", 4)) // no effect, because the fence is that of an older keeper
+			check.Must(t, st.ClearKeeper(t.Context(), "S", 5))
 		}
 		check.Must(t, a.catalog.Refresh(t.Context()))
 		gate.Summary = want.gate

@@ -53,7 +53,7 @@ func (b *bus) listen(ctx context.Context, wake func(string, keeper.Work) bool, h
 			}
 			switch m.Channel {
 			case inventory.WakeChannel:
-				wake(m.Payload, keeper.Drain)
+				wake(m.Payload, keeper.DrainQueue)
 			case hintChannel:
 				hinted(m.Payload)
 			default: // the channel of this node's notices

@@ -23,15 +23,15 @@ type Config struct {
 	// Deliver receives the notices for orders whose callers wait on this node. It must not
 	// block.
 	Deliver  func(...Notice)
-	OnCommit func(*keeper.Commit) // receives each commit, for metrics and traces; it must not block
+	OnCommit func(*keeper.Commit) // receives each commit, for metrics and traces; OnCommit must not block
 	Keeper   KeeperConfig
 	Direct   DirectConfig
 }
 
 // Limits of a node.
 const (
-	Batch   = 500 // maximum number of orders in a transaction; a gate's script takes at most 500 ids
-	Workers = 24  // maximum number of passes at once, except passes that only drain a queue
+	MaxBatch = 500 // maximum number of orders in a transaction; a gate's script takes at most 500 ids
+	Workers  = 24  // maximum number of passes at once, except passes that only drain a queue
 )
 
 // KeeperConfig configures the keepers. A zero field means its default.
@@ -75,18 +75,18 @@ const maxBeatEvery = time.Second
 
 // DirectConfig configures direct mode. A zero field means its default.
 type DirectConfig struct {
-	// After is the time for which a sale's Redis master must refuse writes before the sale
+	// EnterAfter is the time for which a sale's Redis master must refuse writes before the sale
 	// enters direct mode, and accept writes before a keeper takes the sale over again. If
 	// the master does not answer at all, it can take up to twice as long. Default 3 s.
-	After time.Duration
-	// Max is the maximum number of direct orders in progress on a node, which protects the
+	EnterAfter time.Duration
+	// MaxOrders is the maximum number of direct orders in progress on a node, which protects the
 	// database. Further orders are refused with inventory.ErrBusy. Default 256.
-	Max int
+	MaxOrders int
 }
 
 // WithDefaults returns c with defaults for all fields that are zero or negative.
 func (c DirectConfig) WithDefaults() DirectConfig {
-	c.After, c.Max = cmp.Or(max(c.After, 0), 3*time.Second), cmp.Or(max(c.Max, 0), 256)
+	c.EnterAfter, c.MaxOrders = cmp.Or(max(c.EnterAfter, 0), 3*time.Second), cmp.Or(max(c.MaxOrders, 0), 256)
 	return c
 }
 
@@ -97,5 +97,5 @@ const contraryProbes = 4
 // probeEvery returns the interval of probes. It is shorter than the lease, because a probe
 // counts as progress of an idle keeper.
 func (c DirectConfig) probeEvery(lease time.Duration) time.Duration {
-	return min(time.Second, c.After/contraryProbes, lease/4)
+	return min(time.Second, c.EnterAfter/contraryProbes, lease/4)
 }

@@ -25,9 +25,9 @@ type Controller struct {
 	bus      *bus
 	pool     *pool
 	assigner *assigner
-	count    keeper.Counters
+	counters keeper.Counters
 
-	staleEpochs sync.Map                      // SKU → epoch of the stale gate that Stale announced last
+	staleEpochs sync.Map                      // SKU → epoch of the stale gate that ReplaceStaleGate announced last
 	clockOffset atomic.Pointer[time.Duration] // Redis's clock minus this process's; nil until a resync has read it
 }
 
@@ -37,22 +37,22 @@ func New(cfg Config) *Controller {
 		cfg: cfg, catalog: store.NewCatalog(cfg.Store, cfg.Clock), Loops: newLoops(cfg.Log),
 		health: &redisHealth{
 			gate: cfg.Gate, log: cfg.Log, timeout: min(cfg.Keeper.Lease/5, maxProbeTimeout),
-			// The number of probes in DirectConfig.After.
-			threshold: int(cfg.Direct.After / cfg.Direct.probeEvery(cfg.Keeper.Lease)),
+			// The number of probes in DirectConfig.EnterAfter.
+			threshold: int(cfg.Direct.EnterAfter / cfg.Direct.probeEvery(cfg.Keeper.Lease)),
 		},
 	}
-	c.Commits = keeper.NewGroupCommit(cfg.Store, Batch, Workers, cfg.Keeper.Lease/4, &c.count)
+	c.Commits = keeper.NewGroupCommit(cfg.Store, MaxBatch, Workers, cfg.Keeper.Lease/4, &c.counters)
 	c.bus = &bus{node: cfg.Store.Node, rdb: cfg.Redis, health: c.health, loop: c.Loops["bus"], deliver: cfg.Deliver}
 	c.assigner = &assigner{
 		cfg: cfg, catalog: c.catalog, health: c.health, bus: c.bus, loop: c.Loops["assign"],
 		early: make(chan struct{}, 1), handedOverAt: map[string]time.Time{},
 		keepers: keeper.Config{
-			Store: cfg.Store, Gate: cfg.Gate, Commits: c.Commits, Batch: Batch, Log: cfg.Log, Count: &c.count,
+			Store: cfg.Store, Gate: cfg.Gate, Commits: c.Commits, MaxBatch: MaxBatch, Log: cfg.Log, Counters: &c.counters,
 			ScanPasses: max(1, int64(cfg.Keeper.ReconcileHoldsEvery/(2*cfg.Keeper.ResyncEvery))), // a scan ends half-way to the next one
-			Announce:   c.announce, Tell: c.bus.notify, OnCommit: c.committed,
+			Announce:   c.announce, Notify: c.bus.notify, OnCommit: c.committed,
 		},
 	}
-	c.pool = newPool(cfg.Keeper, cfg.Log, &c.count, c.assigner.wrote)
+	c.pool = newPool(cfg.Keeper, cfg.Log, &c.counters, c.assigner.wrote)
 	c.assigner.pool = c.pool
 	return c
 }
@@ -91,7 +91,7 @@ func (c *Controller) keep(ctx context.Context) error {
 // handleHint acts on a hint about a SKU. If this node does not keep the SKU and no other node
 // is preferred for it, handleHint starts an assignment.
 func (c *Controller) handleHint(sku string) {
-	if !c.pool.wake(sku, keeper.Release|keeper.Inspect) && !c.assigner.isOthers(sku) {
+	if !c.pool.wake(sku, keeper.ReleaseHolds|keeper.CorrectGate) && !c.assigner.isOthers(sku) {
 		c.assigner.assignSoon()
 	}
 }
@@ -105,12 +105,12 @@ func (c *Controller) Loop(name string) *Loop { return c.Loops[name] }
 // RequestRelease asks the keeper of sku, on this node or another one, to release orders that
 // were closed or paid.
 func (c *Controller) RequestRelease(ctx context.Context, sku string) {
-	c.request(ctx, sku, keeper.Release)
+	c.request(ctx, sku, keeper.ReleaseHolds)
 }
 
 // RequestInspect asks the keeper of sku to compare the gate with the sale's row.
 func (c *Controller) RequestInspect(ctx context.Context, sku string) {
-	c.request(ctx, sku, keeper.Inspect)
+	c.request(ctx, sku, keeper.CorrectGate)
 }
 
 func (c *Controller) request(ctx context.Context, sku string, todo keeper.Work) {
@@ -125,17 +125,17 @@ func (c *Controller) RequestKeeper(ctx context.Context, sku string) {
 	c.bus.hint(ctx, sku)
 }
 
-// Kept returns the SKUs that this node keeps.
-func (c *Controller) Kept() []string { return c.pool.skus() }
+// KeptSKUs returns the SKUs that this node keeps.
+func (c *Controller) KeptSKUs() []string { return c.pool.skus() }
 
 // Counters returns the counters of this node's keepers and sweeper.
-func (c *Controller) Counters() *keeper.Counters { return &c.count }
+func (c *Controller) Counters() *keeper.Counters { return &c.counters }
 
 // RedisDown reports whether a Redis master is down for this node (see GateUntrusted).
 func (c *Controller) RedisDown() bool { return len(c.health.downMasters()) > 0 }
 
 // GateUntrusted reports whether the Redis master of sku is down for this node. A master is
-// down after it has refused this node's writes for DirectConfig.After, until it has accepted
+// down after it has refused this node's writes for DirectConfig.EnterAfter, until it has accepted
 // them for the same time.
 func (c *Controller) GateUntrusted(sku string) bool { return c.health.gateUntrusted(sku) }
 

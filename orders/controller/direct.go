@@ -53,11 +53,11 @@ func (c *Controller) EnterDirect(ctx context.Context) error {
 		}
 		if sale.Mode == orders.ModeGate {
 			errs = append(errs, c.cfg.Store.Announce(ctx, sku, epoch))
-		} else if c.catalog.UntilSwitch(sku, epoch) == 0 {
+		} else if wait, _ := c.catalog.UntilSwitch(sku, epoch); wait == 0 {
 			entered, err := c.cfg.Store.EnterDirect(ctx, sku, epoch, name, c.cfg.Keeper.Lease)
 			errs = append(errs, err)
 			if entered {
-				c.count.DirectEntered.Add(1)
+				c.counters.DirectEntered.Add(1)
 				c.cfg.Log.Warn("direct mode entered: selling without Redis", "sku", sku)
 			}
 		}
@@ -68,12 +68,13 @@ func (c *Controller) EnterDirect(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// CommitDirect commits orders in direct mode like Store.Direct, and counts the inserted orders.
-func (c *Controller) CommitDirect(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
-	decisions, err := c.cfg.Store.Direct(ctx, sku, batch)
+// CommitDirect commits orders in direct mode like Store.CommitDirect, and counts the inserted
+// orders.
+func (c *Controller) CommitDirect(ctx context.Context, sku string, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
+	decisions, err := c.cfg.Store.CommitDirect(ctx, sku, batch)
 	for _, d := range decisions {
 		if d.Action == orders.Insert {
-			c.count.DirectPlaced.Add(1)
+			c.counters.DirectPlaced.Add(1)
 		}
 	}
 	return decisions, err

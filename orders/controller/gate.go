@@ -8,10 +8,10 @@ import (
 	"flashsale/orders/keeper"
 )
 
-// Gate is the part of inventory.Keeping that a node and its keepers use.
+// Gate is the part of inventory.KeeperGate that a node and its keepers use.
 type Gate interface {
 	keeper.Gate
 	OldestQueued(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error)
-	Probe(ctx context.Context) []inventory.Master
-	Master(ctx context.Context, sku string) (string, error)
+	ProbeMasters(ctx context.Context) []inventory.Master
+	MasterOf(ctx context.Context, sku string) (string, error)
 }

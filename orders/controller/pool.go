@@ -18,12 +18,12 @@ import (
 // A pool runs the passes of this node's keepers. It is a queue of SKUs: a fixed number of
 // workers serve all SKUs in turn, one pass each. The pool itself uses no store.
 type pool struct {
-	cfg     KeeperConfig
-	log     *slog.Logger
-	count   *keeper.Counters
-	wrote   func(sku string) time.Time // returns when this node last wrote to both stores of sku, or the zero time
-	places  chan struct{}              // an element for each running pass that does more than drain a queue
-	wakeups chan struct{}              // an element wakes an idle worker; sent when slots are due
+	cfg      KeeperConfig
+	log      *slog.Logger
+	counters *keeper.Counters
+	wrote    func(sku string) time.Time // returns when this node last wrote to both stores of sku, or the zero time
+	places   chan struct{}              // an element for each running pass that does more than drain a queue
+	wakeups  chan struct{}              // an element wakes an idle worker; sent when slots are due
 
 	mu           sync.Mutex
 	slots        map[string]*slot
@@ -62,9 +62,9 @@ type backlog struct {
 // for a shared transaction and need no database connection of their own.
 const drainWorkers = 40
 
-func newPool(cfg KeeperConfig, log *slog.Logger, count *keeper.Counters, wrote func(sku string) time.Time) *pool {
+func newPool(cfg KeeperConfig, log *slog.Logger, counters *keeper.Counters, wrote func(sku string) time.Time) *pool {
 	return &pool{
-		cfg: cfg, log: log, count: count, wrote: wrote,
+		cfg: cfg, log: log, counters: counters, wrote: wrote,
 		places: make(chan struct{}, Workers), wakeups: make(chan struct{}, drainWorkers+Workers),
 		slots: map[string]*slot{}, backoffUntil: map[string]time.Time{},
 	}
@@ -134,7 +134,7 @@ func (p *pool) start(s *slot) bool {
 // stores, at wrote, counts as progress of a slot that is idle and has not failed. The caller
 // holds the pool's mu.
 func (s *slot) lastProgress(wrote time.Time) time.Time {
-	at := s.Progressed()
+	at := s.LastProgress()
 	if s.progressAt.After(at) {
 		at = s.progressAt
 	}
@@ -149,7 +149,7 @@ func (s *slot) lastProgress(wrote time.Time) time.Time {
 func (p *pool) serve(s *slot, late context.Context) {
 	ctx, cancel := context.WithCancelCause(s.lock.Context())
 	defer context.AfterFunc(late, func() { cancel(context.Cause(late)) })()
-	if s.doing != keeper.Drain {
+	if s.doing != keeper.DrainQueue {
 		select {
 		case p.places <- struct{}{}:
 			defer func() { <-p.places }()
@@ -191,7 +191,7 @@ func (p *pool) finish(s *slot, left keeper.Work, err error) (fenced bool) {
 	}
 	if err == nil {
 		if s.failures > 0 {
-			p.log.Info("keeper's passes succeed again", "sku", s.sku)
+			p.log.Info("keeper's pass succeeded: the keeper works again", "sku", s.sku)
 		}
 		s.failures = 0
 		if s.todo != 0 {
@@ -200,9 +200,9 @@ func (p *pool) finish(s *slot, left keeper.Work, err error) (fenced bool) {
 		return false
 	}
 	s.failures++
-	p.count.Failed.Add(1)
+	p.counters.Failed.Add(1)
 	if errors.Is(err, orders.ErrFenced) {
-		p.count.Fenced.Add(1)
+		p.counters.Fenced.Add(1)
 		p.log.Warn("keeper stopped: another keeper has taken over the SKU", "sku", s.sku, "fence", s.Fence(), "error", err)
 		return true
 	}
@@ -210,7 +210,7 @@ func (p *pool) finish(s *slot, left keeper.Work, err error) (fenced bool) {
 		p.log.Warn("keeper's pass failed and will be retried: orders of the SKU stay queued until then", "sku", s.sku, "error", err)
 	}
 	pause := min(firstRetry<<min(s.failures-1, 8), lastRetry)
-	time.AfterFunc(pause/2+rand.N(pause), func() { p.wake(s.sku, keeper.Drain) })
+	time.AfterFunc(pause/2+rand.N(pause), func() { p.wake(s.sku, keeper.DrainQueue) })
 	return false
 }
 
@@ -249,12 +249,12 @@ func (p *pool) enqueue(s *slot, todo keeper.Work) {
 func (p *pool) add(s *slot) {
 	p.mu.Lock()
 	p.slots[s.sku] = s
-	p.enqueue(s, keeper.Release|keeper.Inspect)
+	p.enqueue(s, keeper.ReleaseHolds|keeper.CorrectGate)
 	p.mu.Unlock()
 	ctx := s.lock.Context()
 	context.AfterFunc(ctx, func() {
 		if cause := context.Cause(ctx); errors.Is(cause, lease.ErrLost) {
-			p.count.Lost.Add(1)
+			p.counters.LocksLost.Add(1)
 			p.log.Warn("lock of the SKU lost: its keeper on this node stops", "sku", s.sku, "cause", cause)
 		}
 		p.drop(s, 0, 0)
@@ -293,13 +293,13 @@ func (p *pool) remove(s *slot, backoff time.Duration) (running, ok bool) {
 }
 
 // release releases the lock of a removed slot, which cancels a pass that still runs. The fence
-// rejects database writes that such a pass sends afterwards.
+// rejects database writes that the cancelled pass still sends.
 func (p *pool) release(s *slot) {
 	if errors.Is(context.Cause(s.lock.Context()), lease.ErrLost) {
 		return // there is no lock to release, and Redis may be down
 	}
 	if err := s.lock.Release(context.Background()); err != nil { // Release has its own timeout
-		p.log.Debug("lock of the SKU not released: another node can take it after a lease", "sku", s.sku, "error", err)
+		p.log.Debug("release of the SKU's lock failed: another node can take over the SKU after a lease", "sku", s.sku, "error", err)
 	}
 }
 

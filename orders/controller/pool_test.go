@@ -65,24 +65,24 @@ type failingGate struct {
 	onQueue func()
 }
 
-func (g failingGate) Queue(context.Context, string, string, int64) ([]inventory.Queued, error) {
+func (g failingGate) ReadQueue(context.Context, string, string, int64) ([]inventory.QueuedOrder, error) {
 	g.onQueue()
 	return nil, errors.New("redis is down")
 }
 
 // A pass that does more than drain a queue takes a place. The number of places is bounded,
-// because such passes could take all connections to the database. A pass that only drains
-// takes none.
+// because passes with more work could take all connections to the database. A pass that only
+// drains a queue takes no place.
 func TestDrainingPassTakesNoPlace(t *testing.T) {
 	p := testPool()
 	taken := map[keeper.Work]int{}
-	for _, todo := range []keeper.Work{keeper.Drain, keeper.Drain | keeper.Release} {
+	for _, todo := range []keeper.Work{keeper.DrainQueue, keeper.DrainQueue | keeper.ReleaseHolds} {
 		gate := failingGate{onQueue: func() { taken[todo] = len(p.places) }}
-		s := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{Gate: gate, Batch: 1}), lock: &testLock{ctx: t.Context()}, doing: todo, stopped: make(chan struct{})}
+		s := &slot{Keeper: keeper.New(&orders.Sale{SKU: "S"}, keeper.Config{Gate: gate, MaxBatch: 1}), lock: &testLock{ctx: t.Context()}, doing: todo, stopped: make(chan struct{})}
 		p.serve(s, t.Context())
 		<-s.stopped
 	}
-	if taken[keeper.Drain] != 0 || taken[keeper.Drain|keeper.Release] != 1 || len(p.places) != 0 {
+	if taken[keeper.DrainQueue] != 0 || taken[keeper.DrainQueue|keeper.ReleaseHolds] != 1 || len(p.places) != 0 {
 		t.Errorf("places of passes: got %v taken during the passes and %d afterwards, want none for Drain, 1 for the other, 0 afterwards", taken, len(p.places))
 	}
 }
@@ -95,10 +95,10 @@ func TestEverySaleIsScanned(t *testing.T) {
 		for range 600 { // a minute
 			now = now.Add(100 * time.Millisecond)
 			if changing {
-				g.Granted++
+				g.GrantedOrders++
 			}
 			allowed := 1
-			if s.comparisons(g, now, cfg, &allowed)&keeper.Scan != 0 {
+			if s.comparisons(g, now, cfg, &allowed)&keeper.StartScan != 0 {
 				n++
 			}
 		}

@@ -32,7 +32,7 @@ type redisHealth struct {
 type master struct {
 	down     bool
 	contrary int       // number of consecutive probes that contradict down
-	wrote    time.Time // time at which it last accepted a keeper's writes
+	wrote    time.Time // time at which the master last accepted a keeper's writes
 }
 
 // maxProbeTimeout is the maximum timeout of a probe.
@@ -42,7 +42,7 @@ const maxProbeTimeout = time.Second
 func (h *redisHealth) probe(ctx context.Context) (changed bool) {
 	within, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
-	probed := h.gate.Probe(within)
+	probed := h.gate.ProbeMasters(within)
 	return ctx.Err() == nil && h.observe(probed)
 }
 
@@ -92,7 +92,7 @@ func (h *redisHealth) master(sku string) (name string, m master) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), maxProbeTimeout)
 	defer cancel()
-	name, _ = h.gate.Master(ctx, sku)
+	name, _ = h.gate.MasterOf(ctx, sku)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	m, probed := h.all[name]

@@ -12,7 +12,7 @@ import (
 // sameMaster is a Gate with all sales on one master.
 type sameMaster struct{ Gate }
 
-func (sameMaster) Master(context.Context, string) (string, error) { return "a:1", nil }
+func (sameMaster) MasterOf(context.Context, string) (string, error) { return "a:1", nil }
 
 // Short outages do not change the state of a master, and short recoveries do not either. The
 // state of another master does not matter.

@@ -27,7 +27,7 @@ func (c *Controller) resync(ctx context.Context) error {
 		return errors.Join(gateErr, err)
 	}
 	for _, sku := range ended {
-		c.pool.wake(sku, keeper.Release)
+		c.pool.wake(sku, keeper.ReleaseHolds)
 	}
 	if gateErr != nil {
 		return gateErr
@@ -44,13 +44,13 @@ func (c *Controller) resync(ctx context.Context) error {
 			continue
 		}
 		switch g := summaries[i]; {
-		case g.Queued == 0 && now.After(sale.LastOrder().Add(keeper.FinishAfter)):
-			c.pool.wake(sku, keeper.Forget)
+		case g.QueuedOrders == 0 && now.After(sale.LastExpiry().Add(keeper.OverAfter)):
+			c.pool.wake(sku, keeper.DeleteGate)
 		case !g.Open || g.Stale || g.Epoch != sale.Epoch || sale.Mode != orders.ModeGate || !g.Terms.Equal(sale.Terms()):
 			// This node's copy of the sale may be old, so the keeper reads the row.
-			c.pool.wake(sku, keeper.Inspect)
-		case g.Queued > 0:
-			c.pool.wake(sku, keeper.Drain)
+			c.pool.wake(sku, keeper.CorrectGate)
+		case g.QueuedOrders > 0:
+			c.pool.wake(sku, keeper.DrainQueue)
 		}
 	}
 	return nil
@@ -58,25 +58,25 @@ func (c *Controller) resync(ctx context.Context) error {
 
 // announce implements keeper.Config.Announce. If this node's copy of the sales does not contain
 // the announcement, announce stores it in the database and refreshes the copy. If other nodes may
-// still rely on the gate, announce wakes the keeper with Inspect once they no longer can.
+// still rely on the gate, announce wakes the keeper with CorrectGate once they no longer can.
 func (c *Controller) announce(ctx context.Context, sku string, epoch int64) (now bool, err error) {
-	wait := c.catalog.UntilSwitch(sku, epoch)
-	if wait == store.CatalogLease { // the copy contains no announcement
+	wait, announced := c.catalog.UntilSwitch(sku, epoch)
+	if !announced {
 		if err = c.cfg.Store.Announce(ctx, sku, epoch); err == nil {
 			err = c.catalog.Refresh(ctx)
 		}
-		wait = c.catalog.UntilSwitch(sku, epoch)
+		wait, _ = c.catalog.UntilSwitch(sku, epoch)
 	}
 	if err == nil && wait > 0 {
-		time.AfterFunc(wait, func() { c.pool.wake(sku, keeper.Inspect) })
+		time.AfterFunc(wait, func() { c.pool.wake(sku, keeper.CorrectGate) })
 	}
 	return wait == 0, err
 }
 
-// Stale announces the replacement of the stale gate of sku, whose epoch is given. A buyer's
-// request usually finds a stale gate before the keeper does. Further calls for the same epoch
-// do nothing for store.CatalogLease.
-func (c *Controller) Stale(ctx context.Context, sku string, epoch int64) {
+// ReplaceStaleGate announces the replacement of the stale gate of sku, whose epoch is given. A
+// buyer's request usually finds a stale gate before the keeper does. Further calls for the same
+// epoch do nothing for store.CatalogLease.
+func (c *Controller) ReplaceStaleGate(ctx context.Context, sku string, epoch int64) {
 	if asked, _ := c.staleEpochs.Swap(sku, epoch); asked == epoch {
 		return
 	}
@@ -84,7 +84,7 @@ func (c *Controller) Stale(ctx context.Context, sku string, epoch int64) {
 	defer cancel()
 	if err := c.cfg.Store.Announce(ctx, sku, epoch); err != nil {
 		c.staleEpochs.Delete(sku)
-		c.cfg.Log.Debug("announcing the rebuild of a stale gate failed: the next request retries", "sku", sku, "error", err)
+		c.cfg.Log.Debug("announcement of a stale gate's rebuild failed: the next request to the gate retries", "sku", sku, "error", err)
 		return
 	}
 	time.AfterFunc(store.CatalogLease, func() { c.staleEpochs.CompareAndDelete(sku, epoch) })
@@ -95,7 +95,7 @@ func (c *Controller) Stale(ctx context.Context, sku string, epoch int64) {
 func (c *Controller) measureQueues(ctx context.Context, skus []string, summaries []inventory.Summary) error {
 	var busy []string
 	for i, sku := range skus {
-		if summaries[i].Queued > 0 {
+		if summaries[i].QueuedOrders > 0 {
 			busy = append(busy, sku)
 		}
 	}
@@ -113,7 +113,7 @@ func (c *Controller) measureQueues(ctx context.Context, skus []string, summaries
 	}
 	for i, sku := range skus {
 		c.pool.update(sku, func(s *slot) keeper.Work {
-			s.backlog = backlog{orders: summaries[i].Queued, since: since[sku]}
+			s.backlog = backlog{orders: summaries[i].QueuedOrders, since: since[sku]}
 			return 0
 		})
 	}

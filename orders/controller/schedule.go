@@ -27,18 +27,18 @@ func (s *schedule) comparisons(g inventory.Summary, now time.Time, cfg KeeperCon
 	if !g.Open {
 		return 0
 	}
-	todo := s.later & keeper.ScanPage
+	todo := s.later & keeper.ContinueScan
 	if s.scan.IsZero() { // spread the first scans of all SKUs
 		s.scan = now.Add(rand.N(cfg.ReconcileHoldsEvery))
 	}
 	if !now.Before(s.scan) && *scans > 0 {
 		*scans--
 		s.scan = now.Add(cfg.ReconcileHoldsEvery)
-		todo |= keeper.Scan | keeper.Compare
-	} else if !now.Before(s.sums) && (g != s.seen || s.later&keeper.Compare != 0) {
-		todo |= keeper.Compare
+		todo |= keeper.StartScan | keeper.CompareSums
+	} else if !now.Before(s.sums) && (g != s.seen || s.later&keeper.CompareSums != 0) {
+		todo |= keeper.CompareSums
 	}
-	if todo&keeper.Compare != 0 {
+	if todo&keeper.CompareSums != 0 {
 		s.seen, s.sums = g, now.Add(cfg.ReconcileEvery)
 	}
 	return todo

@@ -25,7 +25,7 @@ func (p *pool) stalled() (stalled []*slot) {
 			backoff = p.cfg.Lease // another node may make progress, so it gets the first chance
 		}
 		if _, ok := p.remove(s, backoff); ok {
-			p.count.Stalled.Add(1)
+			p.counters.Stalled.Add(1)
 			p.log.Warn("keeper made no progress: its lock is released, so that another node can take the SKU", "sku", sku, "for", silent)
 			stalled = append(stalled, s)
 		}

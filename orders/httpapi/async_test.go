@@ -68,8 +68,8 @@ type slowQueue struct {
 	queue keeper.Gate
 }
 
-func (g slowQueue) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.Queued, error) {
-	return g.queue.Queue(ctx, sku, after, limit)
+func (g slowQueue) ReadQueue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error) {
+	return g.queue.ReadQueue(ctx, sku, after, limit)
 }
 
 // The keeper stops, so the wait runs out and the answer is 202. The order cannot be paid or
@@ -79,7 +79,7 @@ func TestWaitRunsOut(t *testing.T) {
 		step, resume := make(chan struct{}), make(chan struct{})
 		p := serve(t, s, kit.Sale("S", 10, 10), func(c *shop.Config) {
 			c.Wait = 50 * time.Millisecond
-			c.Gate = slowQueue{c.Gate, bare.Faulty(c.Gate, func(at kit.Fault) error {
+			c.Gate = slowQueue{c.Gate, bare.FaultyGate(c.Gate, func(at kit.Fault) error {
 				if at == (kit.Fault{Step: "queue", After: true}) { // the queue was read, and its orders are not committed yet
 					select {
 					case step <- struct{}{}:
@@ -163,7 +163,7 @@ func TestLocationFallsBackToTheKey(t *testing.T) {
 				t.Errorf("replay: got %s, error %v, want %s", w.Body, err, first.Body)
 			}
 		}
-		if a := bare.Settled(t, p, "S"); a.Sold != 1 || a.Available != 9 {
+		if a := bare.WaitSettled(t, p, "S"); a.Sold != 1 || a.Available != 9 {
 			t.Errorf("audit: got %+v, want 1 sold and 9 available", a)
 		}
 	})

@@ -18,12 +18,12 @@ import (
 	"flashsale/orders/store"
 )
 
-// SKUParam is the name of the gin parameter in which Place stores the SKU. Middleware that
+// SKUParam is the name of the gin parameter in which PlaceOrder stores the SKU. Middleware that
 // counts requests by SKU reads it.
 const SKUParam = "flashsale/sku"
 
-// Place handles POST /v1/orders.
-func (h *Handlers) Place(c *gin.Context) error {
+// PlaceOrder handles POST /v1/orders.
+func (h *Handlers) PlaceOrder(c *gin.Context) error {
 	p := shop.Placement{Buyer: h.Buyer(c), IP: c.ClientIP(), Async: prefersAsync(c.Request.Header)}
 	wrong, err := Decode(c, map[string]any{"sku": &p.SKU, "quantity": &p.Quantity})
 	if err := errors.Join(err, wrong.Err()); err != nil {
@@ -76,8 +76,8 @@ func prefersAsync(header http.Header) bool {
 	return false
 }
 
-// Get handles GET /v1/orders/{id}.
-func (h *Handlers) Get(c *gin.Context) error {
+// GetOrder handles GET /v1/orders/{id}.
+func (h *Handlers) GetOrder(c *gin.Context) error {
 	o, err := h.service.Order(c.Request.Context(), h.Buyer(c), c.Param("id"), c.Query("sku"), c.Query("key"))
 	return answer(c, o, err)
 }
@@ -90,22 +90,22 @@ func answer(c *gin.Context, o *orders.Order, err error) error {
 	return err
 }
 
-// List handles GET /v1/orders.
-func (h *Handlers) List(c *gin.Context) error {
+// ListOrders handles GET /v1/orders.
+func (h *Handlers) ListOrders(c *gin.Context) error {
 	return page(c, "orders", 20, 100, (*orders.Order).JSON, func(limit int, cursor string) ([]orders.Order, string, error) {
-		return h.service.OrdersOf(c.Request.Context(), h.Buyer(c), limit, cursor)
+		return h.service.OrdersOfBuyer(c.Request.Context(), h.Buyer(c), limit, cursor)
 	})
 }
 
-// Pay handles POST /v1/orders/{id}/pay.
-func (h *Handlers) Pay(c *gin.Context) error {
+// PayOrder handles POST /v1/orders/{id}/pay.
+func (h *Handlers) PayOrder(c *gin.Context) error {
 	var ref string
 	wrong, err := Decode(c, map[string]any{"payment_ref": &ref})
 	if err := errors.Join(err, wrong.Err()); err != nil {
 		return err
 	}
 	buyer, id := h.Buyer(c), c.Param("id")
-	if h.AnyBuyers {
+	if h.PayForAnyBuyer {
 		if buyer, err = h.service.BuyerOf(c.Request.Context(), id); err != nil {
 			return err
 		}
@@ -114,8 +114,8 @@ func (h *Handlers) Pay(c *gin.Context) error {
 	return answer(c, o, err)
 }
 
-// Cancel handles POST /v1/orders/{id}/cancel. The request has no body.
-func (h *Handlers) Cancel(c *gin.Context) error {
+// CancelOrder handles POST /v1/orders/{id}/cancel. The request has no body.
+func (h *Handlers) CancelOrder(c *gin.Context) error {
 	o, err := h.service.Cancel(c.Request.Context(), h.Buyer(c), c.Param("id"))
 	return answer(c, o, err)
 }
@@ -127,8 +127,8 @@ const offerAge = time.Second
 // offerBytes contains the encoded offers. All callers share the bytes, so slow readers do not
 // need more memory.
 type offerBytes struct {
-	all   []byte            // response of Sales
-	bySKU map[string][]byte // responses of Sale
+	all   []byte            // response of ListSales
+	bySKU map[string][]byte // responses of GetSale
 	etags map[string]string // ETags by SKU
 }
 
@@ -150,8 +150,8 @@ func (h *Handlers) readOffers(ctx context.Context) (offerBytes, error) {
 	return b, err
 }
 
-// Sales handles GET /v1/sales.
-func (h *Handlers) Sales(c *gin.Context) error {
+// ListSales handles GET /v1/sales.
+func (h *Handlers) ListSales(c *gin.Context) error {
 	offers, err := h.offers.Get(c.Request.Context())
 	if err != nil {
 		return err
@@ -159,9 +159,9 @@ func (h *Handlers) Sales(c *gin.Context) error {
 	return cacheable(c, offers.all)
 }
 
-// Sale handles GET /v1/sales/{sku}. The cached offers lack a sale that is new, or that has been
-// over for long. In that case, and if the offers cannot be read, Sale reads the sale itself.
-func (h *Handlers) Sale(c *gin.Context) error {
+// GetSale handles GET /v1/sales/{sku}. The cached offers lack a sale that is new, or that has been
+// over for long. In that case, and if the offers cannot be read, GetSale reads the sale itself.
+func (h *Handlers) GetSale(c *gin.Context) error {
 	ctx, sku := c.Request.Context(), c.Param("sku")
 	if offers, err := h.offers.Get(ctx); err == nil && offers.bySKU[sku] != nil {
 		c.Header("ETag", offers.etags[sku])

@@ -35,13 +35,13 @@ func newFront(s *shop.Service) *front {
 	f := &front{engine: gin.New()}
 	h := httpapi.New(s, func(c *gin.Context) string { return c.GetHeader("Buyer") })
 	for route, handle := range map[string]func(*gin.Context) error{
-		"POST /v1/orders": h.Place, "GET /v1/orders": h.List, "GET /v1/orders/:id": h.Get,
-		"POST /v1/orders/:id/pay": h.Pay, "POST /v1/orders/:id/cancel": h.Cancel,
-		"GET /v1/sales": h.Sales, "GET /v1/sales/:sku": h.Sale,
-		"PUT /v1/admin/sales/:sku": h.PutSale, "GET /v1/admin/sales/:sku/audit": h.Audit,
-		"GET /v1/admin/sales/:sku/orders": h.Rows, "POST /v1/admin/sales/:sku/rebuild": h.Rebuild,
-		"GET /v1/admin/refunds": h.Refunds, "POST /v1/admin/sales/:sku/close": h.Close,
-		"GET /v1/admin/orders": h.OrdersOfBuyer, "GET /v1/admin/orders/:id": h.AnyOrder,
+		"POST /v1/orders": h.PlaceOrder, "GET /v1/orders": h.ListOrders, "GET /v1/orders/:id": h.GetOrder,
+		"POST /v1/orders/:id/pay": h.PayOrder, "POST /v1/orders/:id/cancel": h.CancelOrder,
+		"GET /v1/sales": h.ListSales, "GET /v1/sales/:sku": h.GetSale,
+		"PUT /v1/admin/sales/:sku": h.PutSale, "GET /v1/admin/sales/:sku/audit": h.AuditSale,
+		"GET /v1/admin/sales/:sku/orders": h.ListSaleOrders, "POST /v1/admin/sales/:sku/rebuild": h.RebuildSale,
+		"GET /v1/admin/refunds": h.ListRefunds, "POST /v1/admin/sales/:sku/close": h.EndSale,
+		"GET /v1/admin/orders": h.ListBuyerOrders, "GET /v1/admin/orders/:id": h.GetAnyOrder,
 	} {
 		method, path, _ := strings.Cut(route, " ")
 		f.engine.Handle(method, path, func(c *gin.Context) { f.err = handle(c) })
@@ -238,7 +238,7 @@ func TestAnswers(t *testing.T) {
 		}
 		check.Is(t, check.Err(f.ask("POST", "/v1/orders/"+id+"/cancel", "")), orders.ErrAlreadyPaid)
 
-		bare.Settled(t, p, "S")
+		bare.WaitSettled(t, p, "S")
 		w, _ = f.ask("GET", "/v1/admin/sales/S/audit", "")
 		if w.Body.String() != `{"sku":"S","total":10,"available":8,"queued":0,"sold":2,"paid":2,"pending":0,"restoring":0,"oversold":0,"drift":0,"balanced":true}` {
 			t.Errorf("audit: got %s, want 8 available and 2 paid", w.Body)

@@ -38,9 +38,9 @@ type Handlers struct {
 	service *shop.Service
 	// Buyer returns the buyer of an authenticated request.
 	Buyer func(*gin.Context) string
-	// AnyBuyers lets Pay pay the orders of all buyers. It is for a payment service that
-	// calls Pay once it has received the money.
-	AnyBuyers bool
+	// PayForAnyBuyer lets PayOrder pay the orders of all buyers. It is for a payment service that
+	// calls PayOrder once it has received the money.
+	PayForAnyBuyer bool
 
 	offers coalesce.Fresh[offerBytes]
 }

@@ -20,7 +20,7 @@ import (
 type served struct {
 	*shop.Service
 	store *store.Store
-	gate  inventory.Keeping
+	gate  inventory.KeeperGate
 	rdb   redis.UniversalClient
 }
 
@@ -36,7 +36,7 @@ func build(t *testing.T, s *servers.Stores, change func(*shop.Config)) *served {
 	return &served{shop.New(cfg), st, gate, rdb}
 }
 
-// serve starts a Service, and creates the sale put if it has a SKU.
+// serve starts a Service. If put has a SKU, serve also creates the sale put.
 func serve(t *testing.T, s *servers.Stores, put orders.Sale, change func(*shop.Config)) *served {
 	t.Helper()
 	p := build(t, s, change)

@@ -15,7 +15,7 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 	sale := orders.Sale{SKU: c.Param("sku"), ReserveOn: orders.OnOrder}
 	wrong, err := Decode(c, map[string]any{
 		"name": &sale.Name, "description": &sale.Description, "image_url": &sale.ImageURL, "price": &sale.Price, "currency": &sale.Currency, "total": &sale.Total,
-		"per_buyer_limit": &sale.PerBuyerLimit, "opens_at": &sale.OpensAt, "closes_at": &sale.ClosesAt,
+		"per_buyer_limit": &sale.UnitsPerBuyer, "opens_at": &sale.OpensAt, "closes_at": &sale.ClosesAt,
 		"payment_window_s": &sale.PaymentWindowS, "reserve_on": &sale.ReserveOn,
 	}, "description", "image_url", "reserve_on")
 	if err != nil {
@@ -43,8 +43,8 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 	return nil
 }
 
-// Close handles POST /v1/admin/sales/{sku}/close. The request has no body.
-func (h *Handlers) Close(c *gin.Context) error {
+// EndSale handles POST /v1/admin/sales/{sku}/close. The request has no body.
+func (h *Handlers) EndSale(c *gin.Context) error {
 	defer h.offers.Forget()
 	offer, err := h.service.EndSale(c.Request.Context(), c.Param("sku"), c.Request.Header["If-Match"]...)
 	if err == nil {
@@ -54,8 +54,8 @@ func (h *Handlers) Close(c *gin.Context) error {
 	return err
 }
 
-// Audit handles GET /v1/admin/sales/{sku}/audit.
-func (h *Handlers) Audit(c *gin.Context) error {
+// AuditSale handles GET /v1/admin/sales/{sku}/audit.
+func (h *Handlers) AuditSale(c *gin.Context) error {
 	audit, err := h.service.Audit(c.Request.Context(), c.Param("sku"))
 	if err == nil {
 		c.JSON(http.StatusOK, audit)
@@ -63,8 +63,8 @@ func (h *Handlers) Audit(c *gin.Context) error {
 	return err
 }
 
-// AnyOrder handles GET /v1/admin/orders/{id}.
-func (h *Handlers) AnyOrder(c *gin.Context) error {
+// GetAnyOrder handles GET /v1/admin/orders/{id}.
+func (h *Handlers) GetAnyOrder(c *gin.Context) error {
 	ctx, id := c.Request.Context(), c.Param("id")
 	buyer, err := h.service.BuyerOf(ctx, id)
 	if err != nil {
@@ -77,14 +77,14 @@ func (h *Handlers) AnyOrder(c *gin.Context) error {
 	return err
 }
 
-// OrdersOfBuyer handles GET /v1/admin/orders.
-func (h *Handlers) OrdersOfBuyer(c *gin.Context) error {
+// ListBuyerOrders handles GET /v1/admin/orders.
+func (h *Handlers) ListBuyerOrders(c *gin.Context) error {
 	buyer := c.Query("buyer")
 	if !orders.IsBuyer(buyer) {
 		return invalid("buyer", "must be given, as 1 to 64 characters of A-Z a-z 0-9 . _ : -")
 	}
 	return page(c, "orders", 100, 1000, row, func(limit int, cursor string) ([]orders.Order, string, error) {
-		return h.service.OrdersOf(c.Request.Context(), buyer, limit, cursor)
+		return h.service.OrdersOfBuyer(c.Request.Context(), buyer, limit, cursor)
 	})
 }
 
@@ -93,22 +93,22 @@ func row(o *orders.Order) orders.RowJSON {
 	return orders.RowJSON{OrderJSON: o.JSON(), Key: o.IdempotencyKey}
 }
 
-// Rows handles GET /v1/admin/sales/{sku}/orders.
-func (h *Handlers) Rows(c *gin.Context) error {
+// ListSaleOrders handles GET /v1/admin/sales/{sku}/orders.
+func (h *Handlers) ListSaleOrders(c *gin.Context) error {
 	return page(c, "orders", 100, 1000, row, func(limit int, cursor string) ([]orders.Order, string, error) {
 		return h.service.OrdersOfSale(c.Request.Context(), c.Param("sku"), limit, cursor)
 	})
 }
 
-// Refunds handles GET /v1/admin/refunds.
-func (h *Handlers) Refunds(c *gin.Context) error {
+// ListRefunds handles GET /v1/admin/refunds.
+func (h *Handlers) ListRefunds(c *gin.Context) error {
 	return page(c, "refunds", 100, 1000, (*orders.Claim).JSON, func(limit int, cursor string) ([]orders.Claim, string, error) {
 		return h.service.Claims(c.Request.Context(), limit, cursor)
 	})
 }
 
-// Rebuild handles POST /v1/admin/sales/{sku}/rebuild.
-func (h *Handlers) Rebuild(c *gin.Context) error {
+// RebuildSale handles POST /v1/admin/sales/{sku}/rebuild.
+func (h *Handlers) RebuildSale(c *gin.Context) error {
 	audit, err := h.service.Rebuild(c.Request.Context(), c.Param("sku"))
 	if err == nil {
 		c.JSON(http.StatusOK, audit)

@@ -82,7 +82,7 @@ func TestIfMatch(t *testing.T) {
 		second := change(here, "PUT", "", terms(12, ""), first, nil)
 		change(there, "PUT", "", terms(11, ""), first, orders.ErrPrecondition)
 		change(there, "POST", "/close", "", first, orders.ErrPrecondition)
-		if a := bare.Settled(t, p, "S"); a.Total != 12 || second == first || read(here) != second {
+		if a := bare.WaitSettled(t, p, "S"); a.Total != 12 || second == first || read(here) != second {
 			t.Errorf("changed sale: got audit %+v, ETags %s and %s, GET has %s, want a total of 12 and a new ETag in the GET", a, first, second, read(here))
 		}
 		// The other node returns its copy, with the old ETag, for up to a second.

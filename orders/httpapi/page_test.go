@@ -45,7 +45,7 @@ func pages(t *testing.T, f *front, path string) (all [][]string) {
 // listed by id. Each order is on exactly one page.
 func TestPages(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		store, ids := bare.Stocked(t, s.SQL, 25)
+		store, ids := bare.StoreWithOrders(t, s.SQL, 25)
 		base := kit.ClockOf(t, store.DB)
 		var newest []string
 		for i, id := range ids { // five orders have the same time
@@ -79,7 +79,7 @@ func TestPages(t *testing.T) {
 // Refund claims are listed by order and reference. Each claim is on exactly one page.
 func TestPagesOfRefunds(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		store, ids := bare.Stocked(t, s.SQL, 4)
+		store, ids := bare.StoreWithOrders(t, s.SQL, 4)
 		kit.Exec(t, store.DB, "UPDATE orders SET status = ?, closed_at = expires_at, amount = 1999", orders.Cancelled)
 		f := newFront(build(t, s, nil).Service)
 		var want []string
@@ -119,7 +119,7 @@ func TestPagesOfRefunds(t *testing.T) {
 
 func TestInvalidPageParameters(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		bare.Stocked(t, s.SQL, 1)
+		bare.StoreWithOrders(t, s.SQL, 1)
 		f := newFront(build(t, s, nil).Service)
 		b64 := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 		id := "01a1f945-8d3e-761d-bbcb-7d1dab60df27"

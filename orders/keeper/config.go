@@ -13,19 +13,19 @@ type Config struct {
 	Store      *store.Store
 	Gate       Gate
 	Commits    *GroupCommit // shared by the keepers of a node
-	Batch      int          // maximum number of orders in a transaction; a gate's script takes at most 500 ids
-	ScanPasses int64        // number of passes with ScanPage that a scan should take, at least 1
+	MaxBatch   int          // maximum number of orders in a transaction; a gate's script takes at most 500 ids
+	ScanPasses int64        // number of passes with ContinueScan that a scan should take, at least 1
 	Log        *slog.Logger
-	Count      *Counters // shared by the keepers of a node
+	Counters   *Counters // shared by the keepers of a node
 
 	// Announce stores the announcement that the epoch of sku ends, unless it is stored
 	// already. It reports whether the keeper may end the epoch now (see
-	// store.Catalog.UntilSwitch). If not, it schedules a pass with Inspect for the time at
+	// store.Catalog.UntilSwitch). If not, it schedules a pass with CorrectGate for the time at
 	// which the keeper may.
 	Announce func(ctx context.Context, sku string, epoch int64) (now bool, err error)
-	// Tell receives the decisions on orders, and OnCommit receives each commit. Neither may
+	// Notify receives the decisions on orders, and OnCommit receives each commit. Neither may
 	// block.
-	Tell     func(ctx context.Context, decisions []orders.Decision)
+	Notify   func(ctx context.Context, decisions []orders.Decision)
 	OnCommit func(*Commit)
 }
 
@@ -34,7 +34,7 @@ type Config struct {
 func New(sale *orders.Sale, cfg Config) *Keeper {
 	k := &Keeper{
 		sku: sale.SKU, fence: sale.Fence, store: cfg.Store, gate: cfg.Gate, commits: cfg.Commits,
-		batch: cfg.Batch, scanPasses: cfg.ScanPasses, log: cfg.Log, announce: cfg.Announce, notify: cfg.Tell, committed: cfg.OnCommit, count: cfg.Count,
+		batch: cfg.MaxBatch, scanPasses: cfg.ScanPasses, log: cfg.Log, announce: cfg.Announce, notify: cfg.Notify, committed: cfg.OnCommit, counters: cfg.Counters,
 	}
 	k.progress()
 	return k

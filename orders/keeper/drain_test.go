@@ -15,8 +15,8 @@ import (
 	"flashsale/orders/keeper"
 )
 
-// A lateOrderGate lets an order arrive after the queue was read to its end and before it is
-// emptied. The gate does not wake the keeper for such an order.
+// A lateOrderGate lets an order arrive after the keeper has read the queue to its end and before
+// the keeper empties the queue. The gate does not wake the keeper for an order that arrives then.
 type lateOrderGate struct {
 	keeper.Gate
 	arrive      func()        // nil if no order arrives
@@ -24,15 +24,15 @@ type lateOrderGate struct {
 	reads, acks atomic.Int64
 }
 
-func (g *lateOrderGate) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.Queued, error) {
-	batch, err := g.Gate.Queue(ctx, sku, after, limit)
+func (g *lateOrderGate) ReadQueue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error) {
+	batch, err := g.Gate.ReadQueue(ctx, sku, after, limit)
 	if g.reads.Add(1) == 2 {
 		close(g.secondRead)
 	}
 	return batch, err
 }
 
-func (g *lateOrderGate) Ack(ctx context.Context, sku string, orders []inventory.Queued, release []string) (int64, error) {
+func (g *lateOrderGate) Ack(ctx context.Context, sku string, orders []inventory.QueuedOrder, release []string) (int64, error) {
 	if g.acks.Add(1) == 1 && g.arrive != nil {
 		if len(orders) > keeper.FewOrders { // after a large batch, the keeper reads the queue during the removal
 			<-g.secondRead
@@ -61,14 +61,14 @@ func TestDrainFindsLateOrder(t *testing.T) {
 				for i := range first {
 					b.Reserve(t, fmt.Sprintf("buyer-%d-%d-%v", i, first, late), "", 1)
 				}
-				left, err := k.Pass(t.Context(), keeper.Drain)
+				left, err := k.Pass(t.Context(), keeper.DrainQueue)
 				check.Must(t, err)
-				queue, err := b.Gate.Queue(t.Context(), "S", "", 10)
+				queue, err := b.Gate.ReadQueue(t.Context(), "S", "", 10)
 				check.Must(t, err)
-				if left&keeper.Drain == 0 && len(queue) > 0 {
+				if left&keeper.DrainQueue == 0 && len(queue) > 0 {
 					t.Errorf("pass over %d orders, late order %v: got no Drain although %d orders are still queued, want Drain", first, late, len(queue))
 				}
-				if reads := g.reads.Load(); first == 1 && !late && (reads != 1 || left&keeper.Drain != 0) {
+				if reads := g.reads.Load(); first == 1 && !late && (reads != 1 || left&keeper.DrainQueue != 0) {
 					t.Errorf("pass over one order: got %d reads of the queue and remaining work %v, want 1 read and no work", reads, left)
 				}
 				k.Use(b.Store, b.Gate)

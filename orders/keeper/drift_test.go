@@ -27,26 +27,26 @@ func TestDriftIsRepairedAtAnyMoment(t *testing.T) {
 		b := bare.Open(t, s, kit.Sale("S", 1, 1))
 		names := slices.Sorted(maps.Keys(bare.Drifts))
 		rapid.Check(t, func(r *rapid.T) {
-			b.Empty(t)
+			b.DeleteAll(t)
 			b.Gate = bare.NewGate(b.Rdb, time.Nanosecond)
 			put := kit.Sale("S", rapid.Int64Range(1, 12).Draw(r, "total"), 3)
-			kit.Put(t, b.Store, put)
+			kit.PutSale(t, b.Store, put)
 			sh := shop.New(shop.Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)})
 			k := b.Keeper(t, "S")
 			k.Finish(t)
 			drifted := false
 			for range rapid.IntRange(5, 25).Draw(r, "steps") {
 				switch rapid.SampledFrom([]string{"order", "order", "order", "cancel", "pay", "keep", "compare", "drift"}).Draw(r, "do") {
-				case "order": // the gate may refuse it
+				case "order": // the gate may refuse the order
 					buyer := rapid.SampledFrom([]string{"ann", "bob", "eve", "joe"}).Draw(r, "buyer")
 					_, _ = sh.Place(t.Context(), shop.Placement{
 						Buyer: buyer, SKU: "S", Quantity: rapid.Int64Range(1, 2).Draw(r, "quantity"), Async: true,
 					})
 				case "cancel", "pay":
 					check.Must(t, changes[rapid.SampledFrom([]string{"paid", "cancelled"}).Draw(r, "end")](t, b))
-					k.Want |= keeper.Release
+					k.Work |= keeper.ReleaseHolds
 				case "compare":
-					k.Want |= rapid.SampledFrom([]keeper.Work{keeper.Compare, keeper.Compare | keeper.Scan}).Draw(r, "work")
+					k.Work |= rapid.SampledFrom([]keeper.Work{keeper.CompareSums, keeper.CompareSums | keeper.StartScan}).Draw(r, "work")
 					fallthrough
 				case "keep":
 					if err := k.Step(t.Context()); err != nil {
@@ -61,14 +61,14 @@ func TestDriftIsRepairedAtAnyMoment(t *testing.T) {
 					r.Fatalf("sale: got %d units in open orders, sold %d, total %d, want units equal to sold and at most the total", sold, row.Sold, row.Total)
 				}
 			}
-			k.Want |= keeper.Release
+			k.Work |= keeper.ReleaseHolds
 			for range 2 { // the first repair may reveal another drift
 				compares(t, k)
 			}
 			if n := k.Counters().Repaired.Load(); n > 0 && !drifted {
 				r.Fatalf("keeper without drift: got %d repairs, want none", n)
 			}
-			if wrong := b.Wrong(t); len(wrong) > 0 {
+			if wrong := b.Inconsistencies(t); len(wrong) > 0 {
 				r.Fatalf("gate after the repair: got violations %q, want none", wrong)
 			}
 			for i := range b.Audit(t).Available {

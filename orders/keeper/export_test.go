@@ -11,16 +11,16 @@ import (
 // Access to single steps, for the tests of package keeper_test.
 
 const (
-	Confirmations = confirmations
-	UnitsTooMany  = unitsTooMany
-	FewOrders     = fewOrders
+	SightingsToRebuild = sightingsToRebuild
+	UnitsTooMany       = unitsTooMany
+	FewOrders          = fewOrders
 )
 
-func (k *Keeper) CommitBatch(ctx context.Context, batch []inventory.Queued) ([]orders.Decision, error) {
+func (k *Keeper) CommitBatch(ctx context.Context, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
 	return k.commit(ctx, batch)
 }
 
-func (k *Keeper) AckBatch(ctx context.Context, batch []inventory.Queued, decisions []orders.Decision) error {
+func (k *Keeper) AckBatch(ctx context.Context, batch []inventory.QueuedOrder, decisions []orders.Decision) error {
 	return k.ack(ctx, batch, decisions).err
 }
 
@@ -46,12 +46,12 @@ func (k *Keeper) BeginScan() { k.scan = newScan() }
 
 func (k *Keeper) ScanWalk() int { return k.scan.walk }
 
-func (k *Keeper) SetSymptom(symptom string, times int) { k.symptom, k.confirmed = symptom, times }
+func (k *Keeper) SetSymptom(symptom string, times int) { k.symptom, k.sightings = symptom, times }
 
-func (k *Keeper) Counters() *Counters { return k.count }
+func (k *Keeper) Counters() *Counters { return k.counters }
 
 // Symptom returns the symptom of the last comparison, the number of consecutive comparisons
 // that found it, and the number of wrong orders and buyers.
 func (k *Keeper) Symptom() (symptom string, times, wrong int) {
-	return k.symptom, k.confirmed, len(k.orders) + len(k.buyers)
+	return k.symptom, k.sightings, len(k.orders) + len(k.buyers)
 }

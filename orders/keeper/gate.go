@@ -6,16 +6,16 @@ import (
 	"flashsale/inventory"
 )
 
-// Gate is the part of inventory.Keeping that a keeper uses.
+// Gate is the part of inventory.KeeperGate that a keeper uses.
 type Gate interface {
-	Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.Queued, error)
-	Ack(ctx context.Context, sku string, orders []inventory.Queued, release []string) (left int64, err error)
-	Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error)
-	Confirm(ctx context.Context, sku string, epoch int64, ids []string) error
+	ReadQueue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error)
+	Ack(ctx context.Context, sku string, orders []inventory.QueuedOrder, release []string) (left int64, err error)
+	ReleaseHolds(ctx context.Context, sku string, epoch int64, ids []string) (int64, error)
+	DropHolds(ctx context.Context, sku string, epoch int64, ids []string) error
 	SetTerms(ctx context.Context, sku string, epoch int64, t inventory.Terms) error
 	BeginRebuild(ctx context.Context, sku string, epoch int64) error
 	Stage(ctx context.Context, d *inventory.Draft, c inventory.Changes) error
-	Install(ctx context.Context, d *inventory.Draft, was int64, v inventory.View) (bool, error)
+	Install(ctx context.Context, d *inventory.Draft, oldEpoch int64, v inventory.View) (bool, error)
 	Discard(ctx context.Context, d *inventory.Draft) error
 	DeleteSale(ctx context.Context, sku string, epoch int64) (bool, error)
 	Tally(ctx context.Context, sku string, ids, buyers []string) (inventory.View, error)

@@ -18,23 +18,23 @@ import (
 // The batches are independent. If a transaction leaves out a batch or fails, the batch is
 // committed alone. Commits are idempotent.
 type GroupCommit struct {
-	*coalesce.Group[store.SaleOrders, []orders.Decision]
-	store *store.Store
-	alone chan struct{} // an element for each keeper that commits alone after its group failed
-	count *Counters
+	*coalesce.Group[store.QueuedBatch, []orders.Decision]
+	store    *store.Store
+	alone    chan struct{} // an element for each keeper that commits alone after its group failed
+	counters *Counters
 }
 
 // A member is a keeper's batch in a group.
-type member = coalesce.Caller[store.SaleOrders, []orders.Decision]
+type member = coalesce.Caller[store.QueuedBatch, []orders.Decision]
 
 // NewGroupCommit returns a GroupCommit whose transactions contain at most maxOrders orders.
 // After a group fails, at most alone keepers commit alone at once. A transaction that takes
 // longer than timeout no longer delays the SKUs behind it. A shared transaction is cancelled
 // after twice timeout, so that its keepers can commit alone within a lease.
-func NewGroupCommit(in *store.Store, maxOrders, alone int, timeout time.Duration, count *Counters) *GroupCommit {
-	g := &GroupCommit{store: in, alone: make(chan struct{}, alone), count: count}
-	g.Group = coalesce.New(coalesce.Config[store.SaleOrders, []orders.Decision]{
-		Batch: maxOrders, Size: func(b store.SaleOrders) int { return len(b.Orders) },
+func NewGroupCommit(in *store.Store, maxOrders, alone int, timeout time.Duration, counters *Counters) *GroupCommit {
+	g := &GroupCommit{store: in, alone: make(chan struct{}, alone), counters: counters}
+	g.Group = coalesce.New(coalesce.Config[store.QueuedBatch, []orders.Decision]{
+		MaxBatch: maxOrders, Size: func(b store.QueuedBatch) int { return len(b.Orders) },
 		Patience: timeout, Timeout: 2 * timeout, Call: g.call,
 	})
 	return g
@@ -43,7 +43,7 @@ func NewGroupCommit(in *store.Store, maxOrders, alone int, timeout time.Duration
 // commit commits b like Store.Commit, possibly in a shared transaction. It returns when ctx
 // ends, although the transaction may still commit. The fence rejects a transaction that comes
 // after a takeover.
-func (g *GroupCommit) commit(ctx context.Context, b store.SaleOrders) ([]orders.Decision, error) {
+func (g *GroupCommit) commit(ctx context.Context, b store.QueuedBatch) ([]orders.Decision, error) {
 	decisions, err := g.Do(ctx, "", b)
 	if err == nil && decisions == nil {
 		select {
@@ -67,7 +67,7 @@ func (g *GroupCommit) call(ctx context.Context, _ string, group []*member) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	batches := make([]store.SaleOrders, len(group))
+	batches := make([]store.QueuedBatch, len(group))
 	for i, m := range group {
 		defer context.AfterFunc(m.Ctx, cancel)()
 		batches[i] = m.Q
@@ -79,5 +79,5 @@ func (g *GroupCommit) call(ctx context.Context, _ string, group []*member) {
 	for i, m := range group {
 		m.Answer = decisions[i]
 	}
-	g.count.Together.Add(1)
+	g.counters.SharedCommits.Add(1)
 }

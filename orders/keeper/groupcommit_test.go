@@ -21,15 +21,15 @@ import (
 )
 
 // kept puts sales of one unit each, takes them over, and returns a batch of one order for each.
-func kept(t *testing.T, st *store.Store, skus ...string) []store.SaleOrders {
+func kept(t *testing.T, st *store.Store, skus ...string) []store.QueuedBatch {
 	t.Helper()
-	var batches []store.SaleOrders
+	var batches []store.QueuedBatch
 	for i, sku := range skus {
-		kit.Put(t, st, kit.Sale(sku, 1, 1))
+		kit.PutSale(t, st, kit.Sale(sku, 1, 1))
 		taken, err := st.TakeOver(t.Context(), sku)
 		check.Must(t, err)
 		id := fmt.Sprintf("%08d-0000-7000-8000-000000000000", i+1)
-		batches = append(batches, store.SaleOrders{SKU: sku, Fence: taken.Fence, Orders: []inventory.Queued{kit.QueuedOrder(id, "ann", "k", 1)}})
+		batches = append(batches, store.QueuedBatch{SKU: sku, Fence: taken.Fence, Orders: []inventory.QueuedOrder{kit.QueuedOrder(id, "ann", "k", 1)}})
 	}
 	return batches
 }
@@ -123,15 +123,15 @@ func newFullGroup(t *testing.T, g *GroupCommit) *fullGroup {
 		b.sizes <- len(group)
 		call(ctx, key, group)
 	}
-	go func() { _, _ = g.Do(t.Context(), "", store.SaleOrders{}) }()
+	go func() { _, _ = g.Do(t.Context(), "", store.QueuedBatch{}) }()
 	<-under
 	t.Cleanup(b.free)
 	return b
 }
 
-// join commits a batch in a goroutine, waits until the keeper waits, and later passes the
-// result to got.
-func (b *fullGroup) join(ctx context.Context, batch store.SaleOrders, got func([]orders.Decision, error)) {
+// join commits a batch in a goroutine, and returns when that commit waits in the group. When the
+// commit ends, the goroutine passes its result to got.
+func (b *fullGroup) join(ctx context.Context, batch store.QueuedBatch, got func([]orders.Decision, error)) {
 	b.t.Helper()
 	before := b.Len()
 	b.members.Go(func() { got(b.commit(ctx, batch)) })
@@ -142,13 +142,13 @@ func (b *fullGroup) join(ctx context.Context, batch store.SaleOrders, got func([
 // rejected by the database, only its keeper receives the error.
 func TestGroupCommit(t *testing.T) {
 	for name, tc := range map[string]struct {
-		spoil    func(*store.SaleOrders)
+		spoil    func(*store.QueuedBatch)
 		refused  func(error) bool
 		together int64
 	}{
-		"all is well": {func(*store.SaleOrders) {}, func(err error) bool { return err == nil }, 1},
-		"fenced off":  {func(b *store.SaleOrders) { b.Fence-- }, func(err error) bool { return errors.Is(err, orders.ErrFenced) }, 1},
-		"bad data":    {func(b *store.SaleOrders) { b.Orders[0].Buyer = strings.Repeat("x", 65) }, store.IsBadData, 0},
+		"all is well": {func(*store.QueuedBatch) {}, func(err error) bool { return err == nil }, 1},
+		"fenced off":  {func(b *store.QueuedBatch) { b.Fence-- }, func(err error) bool { return errors.Is(err, orders.ErrFenced) }, 1},
+		"bad data":    {func(b *store.QueuedBatch) { b.Orders[0].Buyer = strings.Repeat("x", 65) }, store.IsBadData, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			servertest.EachSQL(t, func(t *testing.T, sql string) {
@@ -170,7 +170,7 @@ func TestGroupCommit(t *testing.T) {
 				if !tc.refused(errs[1]) || errs[0] != nil || errs[2] != nil {
 					t.Errorf("keepers of the shared transaction: got errors %q, want one of the second keeper only: %v", errs, name != "all is well")
 				}
-				if n := count.Together.Load(); n != tc.together {
+				if n := count.SharedCommits.Load(); n != tc.together {
 					t.Errorf("group commit: got %d shared transactions, want %d", n, tc.together)
 				}
 			})
@@ -230,9 +230,9 @@ func TestLoneKeeperCommitsAlone(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
 	b, count := kept(t, store, "A")[0], new(Counters)
 	g := NewGroupCommit(store, 500, 24, time.Nanosecond, count)
-	if decisions, err := g.commit(t.Context(), b); err != nil || outcomes([][]orders.Decision{decisions}) != "inserted" || count.Together.Load() != 0 {
+	if decisions, err := g.commit(t.Context(), b); err != nil || outcomes([][]orders.Decision{decisions}) != "inserted" || count.SharedCommits.Load() != 0 {
 		t.Errorf("lone keeper: got decisions %+v, error %v, and %d shared transactions, want one insert and no shared transaction",
-			decisions, err, count.Together.Load())
+			decisions, err, count.SharedCommits.Load())
 	}
 	b.Fence--
 	check.Is(t, check.Err(g.commit(t.Context(), b)), orders.ErrFenced)

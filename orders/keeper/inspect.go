@@ -8,10 +8,10 @@ import (
 	"flashsale/orders"
 )
 
-// inspect copies changed terms to the gate. It rebuilds the gate if the gate is missing, shut
+// correctGate copies changed terms to the gate. It rebuilds the gate if the gate is missing, shut
 // or stale, if its epoch differs from the database's, or if a rebuild is announced or
-// requested. It finishes a sale that is over.
-func (k *Keeper) inspect(ctx context.Context) error {
+// requested. It deletes the gate of a sale that is over.
+func (k *Keeper) correctGate(ctx context.Context) error {
 	sale, err := k.store.Sale(ctx, k.sku)
 	if err != nil || sale.Mode == orders.ModeOver {
 		return err
@@ -20,9 +20,9 @@ func (k *Keeper) inspect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g, over := summaries[0], k.todo&Forget != 0
+	g, over := summaries[0], k.todo&DeleteGate != 0
 	if over && !g.Exists {
-		return k.finishSale(ctx, g)
+		return k.deleteGate(ctx, g)
 	}
 	sells := g.Open && !g.Stale && g.Epoch == sale.Epoch
 	if sells && !g.Terms.Equal(sale.Terms()) {
@@ -31,15 +31,15 @@ func (k *Keeper) inspect(ctx context.Context) error {
 		}
 	}
 	switch {
-	case !sells || sale.Mode != orders.ModeGate || k.todo&Rebuild != 0:
-		if sale.Mode != orders.ModeDirect && sale.Epoch > 0 { // otherwise no node relies on a gate (see Store.Recount)
+	case !sells || sale.Mode != orders.ModeGate || k.todo&RebuildGate != 0:
+		if sale.Mode != orders.ModeDirect && sale.Epoch > 0 { // otherwise no node relies on a gate (see Store.BeginEpoch)
 			if now, err := k.announce(ctx, k.sku, sale.Epoch); err != nil || !now {
 				return err
 			}
 		}
 		return k.rebuild(ctx, sale)
 	case over:
-		return k.finishSale(ctx, g)
+		return k.deleteGate(ctx, g)
 	}
 	return nil
 }
@@ -49,12 +49,12 @@ func (k *Keeper) inspect(ctx context.Context) error {
 // marks the sale over. If it dies in between, the next keeper finds no gate and marks the sale
 // over.
 
-// FinishAfter is the time from the last possible expiry of an order to the end of its sale.
+// OverAfter is the time from the last possible expiry of an order until its sale is over.
 // During that time operators often prolong the sale or look at it.
-const FinishAfter = time.Minute
+const OverAfter = time.Minute
 
-// finishSale deletes the gate and marks the sale over, unless an order of it is open.
-func (k *Keeper) finishSale(ctx context.Context, g inventory.Summary) error {
+// deleteGate deletes the gate and marks the sale over, unless an order of it is open.
+func (k *Keeper) deleteGate(ctx context.Context, g inventory.Summary) error {
 	open, err := k.store.HasOpenOrders(k.store.DB.WithContext(ctx), k.sku)
 	if err != nil || open {
 		return err
@@ -63,8 +63,8 @@ func (k *Keeper) finishSale(ctx context.Context, g inventory.Summary) error {
 	if err != nil || !gone {
 		return err
 	}
-	finished, err := k.store.Finish(ctx, k.sku, k.fence)
-	if finished {
+	over, err := k.store.MarkOver(ctx, k.sku, k.fence)
+	if over {
 		k.log.Info("sale is over: gate deleted from Redis", "sku", k.sku)
 	}
 	return err

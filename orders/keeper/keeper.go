@@ -18,18 +18,18 @@ type Work uint8
 
 // The kinds of work.
 const (
-	Drain    Work = 1 << iota // commit the orders in the queue
-	Release                   // release the units of closed orders and confirm the holds of paid ones
-	Inspect                   // compare the gate's state and terms with the sale's row
-	Rebuild                   // rebuild the gate, because it differs from the database
-	Forget                    // delete the gate, because the sale is over
-	Compare                   // compare the sums of both stores and check the findings of the last scan
-	Scan                      // start a comparison order by order
-	ScanPage                  // continue the comparison order by order
+	DrainQueue   Work = 1 << iota // commit the orders in the queue
+	ReleaseHolds                  // release the units of closed orders and drop the holds of paid ones
+	CorrectGate                   // compare the gate's state and terms with the sale's row
+	RebuildGate                   // rebuild the gate, because it differs from the database
+	DeleteGate                    // delete the gate, because the sale is over
+	CompareSums                   // compare the sums of both stores and check the findings of the last scan
+	StartScan                     // start a comparison order by order
+	ContinueScan                  // continue the comparison order by order
 )
 
 // Later is the work that must not slow a sale down. A resync schedules it.
-const Later = Compare | Scan | ScanPage
+const Later = CompareSums | StartScan | ContinueScan
 
 // A Keeper carries one SKU's orders from Redis to MySQL, and closed orders and changed terms
 // from MySQL to Redis. While its fence is current, no other keeper of the SKU can write to
@@ -44,9 +44,9 @@ type Keeper struct {
 	commits    *GroupCommit
 	gate       Gate
 	batch      int   // orders per transaction
-	scanPasses int64 // number of passes with ScanPage that a scan should take
+	scanPasses int64 // number of passes with ContinueScan that a scan should take
 	log        *slog.Logger
-	count      *Counters
+	counters   *Counters
 
 	announce  func(ctx context.Context, sku string, epoch int64) (now bool, err error)
 	notify    func(ctx context.Context, decisions []orders.Decision)
@@ -63,9 +63,9 @@ type Keeper struct {
 // Fence returns the fence that every database write of this keeper is conditional on.
 func (k *Keeper) Fence() int64 { return k.fence }
 
-// Progressed returns the time of the keeper's last progress. A commit, an answered write to
+// LastProgress returns the time of the keeper's last progress. A commit, an answered write to
 // the gate and a step of a rebuild are progress.
-func (k *Keeper) Progressed() time.Time { return *k.progressed.Load() }
+func (k *Keeper) LastProgress() time.Time { return *k.progressed.Load() }
 
 // Pass drains the queue and then does the other work of todo in this order: release, inspect,
 // compare. It returns the work that is left, including work that the pass discovered. Pass
@@ -85,20 +85,20 @@ func (k *Keeper) pass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if k.todo &^= Drain; !empty {
-		k.todo |= Drain
+	if k.todo &^= DrainQueue; !empty {
+		k.todo |= DrainQueue
 	}
 	var failed error
-	if k.todo&Release != 0 {
+	if k.todo&ReleaseHolds != 0 {
 		if failed = k.release(ctx); errors.Is(failed, orders.ErrFenced) {
 			return failed
 		}
 	}
-	if k.todo&(Inspect|Rebuild|Forget) != 0 {
-		if err := k.inspect(ctx); err != nil {
+	if k.todo&(CorrectGate|RebuildGate|DeleteGate) != 0 {
+		if err := k.correctGate(ctx); err != nil {
 			return errors.Join(failed, err)
 		}
-		k.todo &^= Inspect | Rebuild | Forget
+		k.todo &^= CorrectGate | RebuildGate | DeleteGate
 	}
 	if failed != nil {
 		return failed
@@ -112,11 +112,11 @@ func (k *Keeper) release(ctx context.Context) error {
 	n, err := k.releaseBatch(ctx)
 	switch {
 	case err != nil:
-		k.released = false
-		k.todo |= Inspect
+		k.releasesMarked = false
+		k.todo |= CorrectGate
 	case n < k.batch:
-		k.released = true
-		k.todo &^= Release
+		k.releasesMarked = true
+		k.todo &^= ReleaseHolds
 	}
 	if errors.Is(err, inventory.ErrEpoch) || errors.Is(err, inventory.ErrNoGate) {
 		return nil // the rebuild marks these orders released
@@ -136,22 +136,24 @@ const fewOrders = 16
 // removes the previous batch from the queue, which makes a pass a third shorter. If a removal
 // fails, the next pass reads the entries again and finds their orders in the database.
 //
-// The gate wakes the keeper only when an order enters an empty queue. An order added before the
-// last removal sends no message, and the last read may have missed it. So the queue counts as
-// empty only if that removal left no entry.
+// The gate wakes the keeper only when an order enters an empty queue. Until the last batch is
+// removed, the queue is not empty, so an order that arrives then wakes no keeper, and the last
+// read may have come before it. So drain reports an empty queue only if the last removal left no
+// entry.
 func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 	acking := make(chan acked, 1)
 	acking <- acked{}
 	defer func() { err = errors.Join(err, (<-acking).err) }()
 	after := ""
 	for range batchesInTurn {
-		batch, err := k.gate.Queue(ctx, k.sku, after, int64(k.batch))
+		batch, err := k.gate.ReadQueue(ctx, k.sku, after, int64(k.batch))
 		if err != nil {
 			return false, err
 		}
 		if len(batch) > 0 {
 			decisions, err := k.commit(ctx, batch)
 			if errors.Is(err, inventory.ErrEpoch) {
+				// No order of this queue can be committed, so no further pass has to drain it.
 				return true, k.refuseOld(ctx, batch)
 			}
 			if err != nil {
@@ -180,7 +182,7 @@ func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 // releaseBatch releases one batch of ended orders at the gate, and then marks them released
 // in the database. If the gate refuses, no order is marked.
 func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
-	rows, err := k.store.Unreleased(ctx, k.sku, k.batch)
+	rows, err := k.store.UnreleasedOrders(ctx, k.sku, k.batch)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
@@ -193,25 +195,25 @@ func (k *Keeper) releaseBatch(ctx context.Context) (int, error) {
 			continue
 		}
 		paid = append(paid, r.ID)
-		if r.HoldID != nil { // paid late: the first hold exists only if Redis lost its release
+		if r.HoldID != nil { // the payment took units: the first hold exists only if Redis lost its release
 			paid = append(paid, *r.HoldID)
 		}
 	}
 	if len(closed) > 0 {
-		units, err := k.gate.Release(ctx, k.sku, epoch, closed)
+		units, err := k.gate.ReleaseHolds(ctx, k.sku, epoch, closed)
 		if err != nil {
 			return 0, err
 		}
 		k.progress()
-		k.count.Released.Add(units)
+		k.counters.Released.Add(units)
 	}
 	for holds := range slices.Chunk(paid, k.batch) {
-		if err := k.gate.Confirm(ctx, k.sku, epoch, holds); err != nil {
+		if err := k.gate.DropHolds(ctx, k.sku, epoch, holds); err != nil {
 			return 0, err
 		}
 		k.progress()
 	}
-	return len(rows), k.store.MarkReleased(ctx, k.sku, k.fence, all)
+	return len(rows), k.store.MarkOrdersReleased(ctx, k.sku, k.fence, all)
 }
 
 // progress records that the keeper has made progress.

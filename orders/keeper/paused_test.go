@@ -41,7 +41,7 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 		ctx := t.Context()
 		stale := b.Keeper(t, "S")
 		batch := b.Queue(t)
-		ended, err := b.Store.Unreleased(ctx, "S", 500)
+		ended, err := b.Store.UnreleasedOrders(ctx, "S", 500)
 		if err != nil || len(batch) == 0 || len(ended) == 0 {
 			t.Fatalf("busy sale: got %d queued and %d ended orders (error %v), want some of both", len(batch), len(ended), err)
 		}
@@ -51,9 +51,9 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 		before := stateOf(t, b)
 		for step, do := range map[string]func() error{
 			"commit": func() error { _, err := b.Store.Commit(ctx, "S", stale.Fence(), batch); return err },
-			"mark":   func() error { return b.Store.MarkReleased(ctx, "S", stale.Fence(), []string{ended[0].ID}) },
+			"mark":   func() error { return b.Store.MarkOrdersReleased(ctx, "S", stale.Fence(), []string{ended[0].ID}) },
 			"recount": func() error {
-				_, err := b.Store.Recount(ctx, store.NewSnapshot("S"), &orders.Sale{Epoch: 1}, stale.Fence(), 1)
+				_, err := b.Store.BeginEpoch(ctx, store.NewSnapshot("S"), &orders.Sale{Epoch: 1}, stale.Fence(), 1)
 				return err
 			},
 			"rebuild": func() error { return stale.RebuildGate(ctx) },
@@ -75,8 +75,8 @@ func TestPausedKeeperDoesNoHarm(t *testing.T) {
 		// Each step runs twice: before the first pass of the next keeper and after it.
 		late := map[string]func() error{
 			"ack":     func() error { return stale.AckBatch(ctx, batch, decisions) },
-			"release": func() error { _, err := b.Gate.Release(ctx, "S", epoch, closed); return err },
-			"confirm": func() error { return b.Gate.Confirm(ctx, "S", epoch, paid) },
+			"release": func() error { _, err := b.Gate.ReleaseHolds(ctx, "S", epoch, closed); return err },
+			"drop":    func() error { return b.Gate.DropHolds(ctx, "S", epoch, paid) },
 			"terms":   func() error { old := kit.Sale("S", 15, 3); return b.Gate.SetTerms(ctx, "S", epoch, old.Terms()) },
 			"shut":    func() error { return b.Gate.BeginRebuild(ctx, "S", epoch) },
 			"install": func() error {

@@ -12,14 +12,14 @@ import (
 
 // rebuild builds the gate from the database and issues a new epoch. If nodes relied on the old
 // gate, the caller has announced the end of its epoch. If the new gate does not open, for
-// example because the old gate has changed since it was shut, the new epoch is wasted, and the
-// next pass starts over.
+// example because the old gate has changed since this keeper shut it, the new epoch is wasted,
+// and the next pass starts over.
 func (k *Keeper) rebuild(ctx context.Context, sale *orders.Sale) error {
 	k.attempt++
 	d := &inventory.Draft{SKU: k.sku, Fence: k.fence, Attempt: k.attempt}
-	stock, opened, err := k.rebuildOnce(ctx, d, sale)
+	newGate, opened, err := k.rebuildOnce(ctx, d, sale)
 	if opened {
-		k.reset(stock)
+		k.reset(newGate)
 		return nil
 	}
 	// If Redis is down, too, the draft expires.
@@ -33,49 +33,49 @@ func (k *Keeper) rebuild(ctx context.Context, sale *orders.Sale) error {
 const discardTimeout = 500 * time.Millisecond
 
 // rebuildOnce stages the orders of the database at the gate (stage.go). It then shuts the gate,
-// drains the queue, recounts the sale under a new epoch, stages the changes, and opens the new
+// drains the queue, begins a new epoch, stages the changes, and opens the new
 // gate. All steps that take longer for a larger sale come before the gate is shut.
-func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orders.Sale) (stock inventory.View, opened bool, err error) {
-	c, err := k.stage(ctx, d)
+func (k *Keeper) rebuildOnce(ctx context.Context, d *inventory.Draft, sale *orders.Sale) (newGate inventory.View, opened bool, err error) {
+	snap, err := k.stage(ctx, d)
 	if err != nil {
-		return stock, false, err
+		return newGate, false, err
 	}
 	summaries, err := k.gate.Summaries(ctx, k.sku)
 	if err != nil {
-		return stock, false, err
+		return newGate, false, err
 	}
-	was := summaries[0]
+	oldGate := summaries[0]
 	// The gate's scripts compare no fences. Without this check, a keeper that was replaced
 	// would shut the gate of its successor, which would have to rebuild it.
 	if sums, err := k.store.Sums(ctx, k.sku); err != nil || sums.Fence != k.fence {
-		return stock, false, cmp.Or(err, orders.ErrFenced)
+		return newGate, false, cmp.Or(err, orders.ErrFenced)
 	}
-	if err := k.gate.BeginRebuild(ctx, k.sku, was.Epoch); err != nil {
-		return stock, false, err
+	if err := k.gate.BeginRebuild(ctx, k.sku, oldGate.Epoch); err != nil {
+		return newGate, false, err
 	}
 	k.progress()
 	for empty := false; !empty; {
 		if empty, err = k.drain(ctx); err != nil {
-			return stock, false, err
+			return newGate, false, err
 		}
 	}
-	r, err := k.store.Recount(ctx, c, sale, k.fence, was.Epoch)
+	data, err := k.store.BeginEpoch(ctx, snap, sale, k.fence, oldGate.Epoch)
 	if err != nil {
-		return stock, false, err
+		return newGate, false, err
 	}
 	k.progress()
-	if r.Direct {
-		k.count.DirectLeft.Add(1)
-		k.log.Info("direct mode ended: the gate sells again", "sku", k.sku)
+	if data.Direct {
+		k.counters.DirectEnded.Add(1)
+		k.log.Info("direct mode ended: the sale continues when its new gate is built", "sku", k.sku)
 	}
-	if err := k.gate.Stage(ctx, d, r.Changes); err != nil {
-		return stock, false, err
+	if err := k.gate.Stage(ctx, d, data.Changes); err != nil {
+		return newGate, false, err
 	}
-	opened, err = k.gate.Install(ctx, d, was.Epoch, r.Gate)
+	opened, err = k.gate.Install(ctx, d, oldGate.Epoch, data.Gate)
 	if opened {
-		k.count.Rebuilt.Add(1)
-		k.log.Info("gate built", "sku", k.sku, "epoch", r.Gate.Epoch, "fence", k.fence, "existed", was.Exists,
-			"available_before", was.Available, "available", r.Gate.Available, "holds", r.Gate.Holds)
+		k.counters.Rebuilt.Add(1)
+		k.log.Info("gate built from MySQL", "sku", k.sku, "epoch", data.Gate.Epoch, "fence", k.fence, "existed", oldGate.Exists,
+			"available_before", oldGate.Available, "available", data.Gate.Available, "holds", data.Gate.Holds)
 	}
-	return r.Gate, opened, err
+	return data.Gate, opened, err
 }

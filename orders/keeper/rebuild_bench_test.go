@@ -26,13 +26,13 @@ func BenchmarkRebuild(b *testing.B) {
 	const n = 100_000
 	s := servertest.Open(b, servers.KindReal)
 	p := bare.Open(b, s, kit.Sale("S", orders.MaxTotal, 100))
-	ids := make([]inventory.Queued, 0, 1000)
+	ids := make([]inventory.QueuedOrder, 0, 1000)
 	for range n / cap(ids) {
 		ids = ids[:0]
 		for range cap(ids) {
 			id := uuid.Must(uuid.NewV7()).String()
-			ids = append(ids, inventory.Queued{
-				OrderID: id, Buyer: "buyer-" + id[24:], Quantity: 1, Key: "key-" + id[24:], Fingerprint: strings.Repeat("f", 32), At: time.Now().UTC(),
+			ids = append(ids, inventory.QueuedOrder{
+				OrderID: id, Buyer: "buyer-" + id[24:], Quantity: 1, Key: "key-" + id[24:], Fingerprint: strings.Repeat("f", 32), AcceptedAt: time.Now().UTC(),
 			})
 		}
 		sale, err := p.Store.Sale(b.Context(), "S")

@@ -33,7 +33,7 @@ func TestRebuildHasWhatChanged(t *testing.T) {
 					t.Errorf("change %s %s of the rebuild: got violations %v, want none", change, moment, wrong)
 				}
 				if reserves := change[:4] == "plac" || change == "paid late"; reserves && moment == closed {
-					continue // the shut gate refuses it
+					continue // the shut gate refuses the order
 				}
 				if wrong := rebuiltAfter(t, b, true, events); len(wrong) == 0 {
 					t.Errorf("change %s %s of a rebuild that drops changes: got no violation, want one", change, moment)
@@ -71,17 +71,17 @@ func TestRebuildWhileAnythingHappens(t *testing.T) {
 
 // An order is paid after the recount has read it as pending, and before the recount marks the
 // ended orders. The new gate has a hold of this order, so the recount must not mark it: a
-// keeper would then never confirm the order, and its hold would stay. (SQLite runs one
+// keeper would then never drop its hold, and the hold would stay. (SQLite runs one
 // transaction at a time, so this cannot happen there.)
 func TestOrderPaidDuringRecount(t *testing.T) {
 	t.Parallel()
 	b := bare.Open(t, servertest.Open(t, servers.KindReal), kit.Sale("S", 1, 1))
 	paid := func(t *testing.T, then func()) []string {
-		b.Empty(t)
+		b.DeleteAll(t)
 		mixedSale(t, b)
 		reached := false
 		k := b.Keeper(t, "S")
-		k.Use(kit.Onto(t, b.Store.On, kit.InterruptedBy(b.Store.DB, "restored_at IS NULL AND sku", func() {
+		k.Use(kit.Onto(t, b.Store.WithPool, kit.InterruptedBy(b.Store.DB, "restored_at IS NULL AND sku", func() {
 			reached = true
 			check.OK(t, changes["paid"](t, b))
 			then()
@@ -91,9 +91,9 @@ func TestOrderPaidDuringRecount(t *testing.T) {
 		}
 		k.Use(b.Store, b.Gate)
 		k.Finish(t)
-		return b.Wrong(t)
+		return b.Inconsistencies(t)
 	}
-	kit.None(t, paid(t, func() {}))
+	kit.MustBeEmpty(t, paid(t, func() {}))
 	if wrong := paid(t, func() {
 		kit.Exec(t, b.Store.DB, "UPDATE orders SET restored_at = UTC_TIMESTAMP(3) WHERE status = ? AND restored_at IS NULL", orders.Paid)
 	}); len(wrong) == 0 {
@@ -109,7 +109,7 @@ func TestTwoKeepersRebuild(t *testing.T) {
 		b := bare.Open(t, s, kit.Sale("S", 1, 1))
 		for _, moment := range moments[:5] {
 			for change := range changes {
-				b.Empty(t)
+				b.DeleteAll(t)
 				mixedSale(t, b)
 				built, g := "", &rebuildingGate{Gate: b.Gate, bare: b}
 				g.onMoment = func(at string) {
@@ -129,7 +129,7 @@ func TestTwoKeepersRebuild(t *testing.T) {
 				if state := stateOf(t, b); built == "" || state != built {
 					t.Errorf("stores after the replaced keeper, %s: got state\n%s\nwant\n%s", moment, state, built)
 				}
-				if wrong := b.Wrong(t); len(wrong) > 0 {
+				if wrong := b.Inconsistencies(t); len(wrong) > 0 {
 					t.Errorf("gate after two keepers, %s, %s: got violations %v, want none", moment, change, wrong)
 				}
 				if left := b.Rdb.Keys(t.Context(), "*staged*").Val(); len(left) > 0 {
@@ -150,12 +150,12 @@ func TestRebuildPageByPage(t *testing.T) {
 			if servertest.Race && !missing {
 				continue
 			}
-			b.Empty(t)
+			b.DeleteAll(t)
 			mixedSale(t, b)
-			kit.Put(t, b.Store, kit.Sale("S", 10*store.CensusPage, 9))
+			kit.PutSale(t, b.Store, kit.Sale("S", 10*store.SnapshotPageSize, 9))
 			k := b.Keeper(t, "S")
 			for from := range 5 {
-				batch := make([]inventory.Queued, store.CensusPage/4)
+				batch := make([]inventory.QueuedOrder, store.SnapshotPageSize/4)
 				for i := range batch {
 					batch[i] = kit.QueuedOrder(uuid.Must(uuid.NewV7()).String(), fmt.Sprintf("crowd-%d-%d", from, i/3), fmt.Sprint("key-", i), 1)
 					batch[i].Epoch = b.Epoch(t)
@@ -180,7 +180,7 @@ func TestRebuildPageByPage(t *testing.T) {
 			}
 			k.Use(b.Store, b.Gate)
 			k.Finish(t)
-			if wrong := b.Wrong(t); len(wrong) > 0 {
+			if wrong := b.Inconsistencies(t); len(wrong) > 0 {
 				t.Errorf("rebuild, gate missing %v: got violations %v, want none", missing, wrong[:min(len(wrong), 5)])
 			}
 		}

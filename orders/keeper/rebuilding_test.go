@@ -60,15 +60,15 @@ func (g *rebuildingGate) BeginRebuild(ctx context.Context, sku string, epoch int
 	return err
 }
 
-func (g *rebuildingGate) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.Queued, error) {
-	batch, err := g.Gate.Queue(ctx, sku, after, limit)
+func (g *rebuildingGate) ReadQueue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error) {
+	batch, err := g.Gate.ReadQueue(ctx, sku, after, limit)
 	if g.shut && len(batch) == 0 {
 		g.onMoment(closed)
 	}
 	return batch, err
 }
 
-func (g *rebuildingGate) Ack(ctx context.Context, sku string, orders []inventory.Queued, release []string) (int64, error) {
+func (g *rebuildingGate) Ack(ctx context.Context, sku string, orders []inventory.QueuedOrder, release []string) (int64, error) {
 	left, err := g.Gate.Ack(ctx, sku, orders, release)
 	if g.shut && left == 0 {
 		g.onMoment(closed)
@@ -93,7 +93,7 @@ func (g *rebuildingGate) Install(ctx context.Context, d *inventory.Draft, was in
 // half of the ended orders.
 func mixedSale(t testing.TB, b *bare.Bare) {
 	t.Helper()
-	kit.Put(t, b.Store, kit.Sale("S", 1000, 9))
+	kit.PutSale(t, b.Store, kit.Sale("S", 1000, 9))
 	k := b.Keeper(t, "S")
 	k.Finish(t)
 	for _, released := range []bool{true, false} {
@@ -101,7 +101,7 @@ func mixedSale(t testing.TB, b *bare.Bare) {
 		expired, cancelled, paid := b.Reserve(t, "eve", "", 1), b.Reserve(t, "tom", "", 2), b.Reserve(t, "joe", "", 3)
 		b.Reserve(t, fmt.Sprint("bob", released), "", 1)
 		k.Finish(t)
-		kit.Overdue(t, b.Store.DB, expired)
+		kit.MakeOverdue(t, b.Store.DB, expired)
 		_, err := b.Store.Expire(t.Context())
 		if err == nil {
 			_, err = b.Store.Cancel(t.Context(), "tom", cancelled)
@@ -133,14 +133,14 @@ var changes = map[string]func(t testing.TB, b *bare.Bare) error{
 	},
 	"expired": func(t testing.TB, b *bare.Bare) error {
 		return firstOf(t, b, orders.PendingPayment, func(o orders.Order) error {
-			kit.Overdue(t, b.Store.DB, o.ID)
+			kit.MakeOverdue(t, b.Store.DB, o.ID)
 			_, err := b.Store.Expire(t.Context())
 			return err
 		})
 	},
 	"paid late": func(t testing.TB, b *bare.Bare) error {
 		return firstOf(t, b, orders.Expired, func(o orders.Order) error {
-			return tryReserve(t, b, inventory.Request{Buyer: o.Buyer, Quantity: o.Quantity, Key: "ref", Pays: o.ID})
+			return tryReserve(t, b, inventory.Request{Buyer: o.Buyer, Quantity: o.Quantity, Key: "ref", PaysOrder: o.ID})
 		})
 	},
 }
@@ -176,7 +176,7 @@ type event struct{ moment, change string }
 // wrong afterwards. No comparison runs that could repair it.
 func rebuiltAfter(t testing.TB, b *bare.Bare, dropsChanges bool, events []event) (wrong []string) {
 	t.Helper()
-	b.Empty(t)
+	b.DeleteAll(t)
 	mixedSale(t, b)
 	g := &rebuildingGate{Gate: b.Gate, bare: b, dropsChanges: dropsChanges}
 	g.onMoment = func(moment string) {
@@ -203,5 +203,5 @@ func rebuiltAfter(t testing.TB, b *bare.Bare, dropsChanges bool, events []event)
 	if left := b.Rdb.Keys(t.Context(), "*staged*").Val(); len(left) > 0 {
 		wrong = append(wrong, fmt.Sprintf("staged keys are left: %v", left))
 	}
-	return append(wrong, b.Wrong(t)...)
+	return append(wrong, b.Inconsistencies(t)...)
 }

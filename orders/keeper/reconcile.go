@@ -27,7 +27,7 @@ type reconciler struct {
 	// released is true when restored_at is set for every order that the gate has released.
 	// Without restored_at, the units of a released order would count as available and as
 	// restoring.
-	released bool
+	releasesMarked bool
 
 	scan   *scan           // nil if no scan is running
 	orders map[string]bool // orders that the last scan found wrong, and that still are
@@ -35,17 +35,17 @@ type reconciler struct {
 
 	drifted   *drift // the drift that the next rebuild repairs, or nil
 	symptom   string // symptom of the last comparison, or ""
-	confirmed int    // number of consecutive comparisons with this symptom
+	sightings int    // number of consecutive comparisons with the symptom
 
 	balance atomic.Pointer[Balance] // result of the last comparison, for readers in other goroutines
 }
 
-// confirmations is the number of consecutive comparisons that must find the same symptom
+// sightingsToRebuild is the number of consecutive comparisons that must find the same symptom
 // before the gate is rebuilt. A rebuild turns buyers away for a moment, so a symptom that
 // disappears by itself must not cause one. During a failover, the first comparison may read
 // the old primary. The second may read the new primary before the keeper has drained the
 // queue that came back with it. The third finds the new primary drained.
-const confirmations = 3
+const sightingsToRebuild = 3
 
 // The symptoms of drift.
 const (
@@ -58,72 +58,72 @@ const (
 // reconcile is the part of a pass that compares the stores. A scan compares a few pages in
 // each resync, because comparing 100,000 orders at once would slow the sale down.
 func (k *Keeper) reconcile(ctx context.Context) error {
-	if k.todo&Compare != 0 {
+	if k.todo&CompareSums != 0 {
 		if err := k.check(ctx); err != nil {
 			return err
 		}
 	}
-	if k.todo&Scan != 0 && k.scan == nil && len(k.orders)+len(k.buyers) == 0 {
+	if k.todo&StartScan != 0 && k.scan == nil && len(k.orders)+len(k.buyers) == 0 {
 		k.scan = newScan()
 	}
-	k.todo &^= Scan
-	if !k.released {
-		k.todo |= Compare // the comparison waits for the release
-	} else if k.todo&ScanPage != 0 {
+	k.todo &^= StartScan
+	if !k.releasesMarked {
+		k.todo |= CompareSums // the comparison waits for the release
+	} else if k.todo&ContinueScan != 0 {
 		if err := k.scanPages(ctx); err != nil {
 			return err
 		}
 	}
-	if k.todo &^= ScanPage; k.scan != nil {
-		k.todo |= ScanPage
+	if k.todo &^= ContinueScan; k.scan != nil {
+		k.todo |= ContinueScan
 	}
 	return nil
 }
 
 // check compares the sums, and the orders and buyers that the last scan found wrong. If it
-// finds drift or cannot compare the stores, it leaves Compare in k.todo.
+// finds drift or cannot compare the stores, it leaves CompareSums in k.todo.
 func (k *Keeper) check(ctx context.Context) error {
-	if !k.released {
+	if !k.releasesMarked {
 		return nil
 	}
 	d, err := k.measure(ctx, slices.Collect(maps.Keys(k.orders)), slices.Collect(maps.Keys(k.buyers)))
 	if err != nil || !d.compared {
 		return err
 	}
-	k.count.Compared.Add(1)
+	k.counters.Compared.Add(1)
 	k.orders, k.buyers = d.orders, d.buyers
 	symptom := d.symptom()
-	d.Off = symptom != ""
+	d.Differs = symptom != ""
 	k.balance.Store(&d.Balance)
 	if symptom != k.symptom {
-		k.symptom, k.confirmed = symptom, 0
+		k.symptom, k.sightings = symptom, 0
 	}
 	if symptom == "" {
-		k.todo &^= Compare
+		k.todo &^= CompareSums
 		return nil
 	}
-	if k.confirmed++; k.confirmed < confirmations {
-		k.log.Debug("gate differs from the database", "sku", k.sku, "symptom", symptom, "drift", d.Drift, "times", k.confirmed)
+	if k.sightings++; k.sightings < sightingsToRebuild {
+		k.log.Debug("gate differs from the database: the gate is rebuilt if the next comparisons find the same symptom", "sku", k.sku, "symptom", symptom, "drift", d.Drift, "comparisons", k.sightings)
 		return nil
 	}
 	k.drifted = &d
-	k.todo |= Rebuild
+	k.todo |= RebuildGate
 	return nil
 }
 
 // reset drops the findings about the old gate, after the gate was rebuilt. At that time all
-// ended orders are marked released, because Recount marks them.
-func (k *Keeper) reset(stock inventory.View) {
+// ended orders are marked released, because BeginEpoch marks them.
+func (k *Keeper) reset(newGate inventory.View) {
 	if d := k.drifted; d != nil {
-		k.count.Repaired.Add(1)
+		k.counters.Repaired.Add(1)
 		k.log.Warn("drift repaired", "sku", k.sku, "symptom", d.symptom(), "drift", d.Drift,
 			"orders_off", len(d.orders), "buyers_off", len(d.buyers),
-			"available_before", d.gate.Available, "available", stock.Available,
-			"holds_before", d.gate.Holds, "holds", stock.Holds)
+			"available_before", d.gate.Available, "available", newGate.Available,
+			"holds_before", d.gate.Holds, "holds", newGate.Holds)
 	}
-	k.released = true
-	k.drifted, k.symptom, k.confirmed, k.orders, k.buyers, k.scan = nil, "", 0, nil, nil, nil
-	k.todo &^= Rebuild | Compare | ScanPage
+	k.releasesMarked = true
+	k.drifted, k.symptom, k.sightings, k.orders, k.buyers, k.scan = nil, "", 0, nil, nil, nil
+	k.todo &^= RebuildGate | CompareSums | ContinueScan
 }
 
 // A drift describes the differences between the gate and the database.
@@ -141,7 +141,7 @@ func (d *drift) symptom() string {
 		return unitsMissing
 	case d.Drift < 0:
 		return unitsTooMany
-	case d.gate.Queued != int64(len(d.gate.Orders)):
+	case d.gate.QueuedOrders != int64(len(d.gate.Orders)):
 		return queueMiscount
 	case len(d.orders)+len(d.buyers) > 0:
 		return ordersDiffer
@@ -156,18 +156,18 @@ func (k *Keeper) measure(ctx context.Context, ids, names []string) (d drift, err
 	if d.gate, err = k.gate.Tally(ctx, k.sku, ids, names); err != nil {
 		return d, err
 	}
-	if !d.gate.Open || d.gate.Long {
+	if !d.gate.Open || d.gate.QueueTooLong {
 		return d, nil
 	}
 	if len(ids) > 0 {
-		rows, err := k.store.Behind(ctx, ids)
+		rows, err := k.store.OrdersByHold(ctx, ids)
 		if err != nil {
 			return d, err
 		}
 		d.orders = wrongOrders(d.gate, rows)
 	}
 	if len(names) > 0 {
-		rows, err := k.store.Counting(ctx, k.sku, names)
+		rows, err := k.store.OrdersAtGate(ctx, k.sku, names)
 		if err != nil {
 			return d, err
 		}
@@ -181,13 +181,13 @@ func (k *Keeper) measure(ctx context.Context, ids, names []string) (d drift, err
 		return d, orders.ErrFenced
 	}
 	if sums.Epoch != d.gate.Epoch {
-		k.todo |= Inspect // the gate has to be rebuilt
+		k.todo |= CorrectGate // the gate has to be rebuilt
 		return d, nil
 	}
-	// Both reads together are exact (see reconciler).
+	// The two reads together are exact (see reconciler).
 	d.Balance = Balance{
 		Total: d.gate.Terms.Total, Available: d.gate.Available, Queued: d.gate.QueuedUnits(),
-		Sold: sums.Sold, Restoring: sums.Restoring, At: time.Now(),
+		Sold: sums.Sold, Restoring: sums.Unreleased, ComparedAt: time.Now(),
 	}
 	d.Drift = d.Total - d.Available - d.Queued - d.Sold - d.Restoring
 	d.compared = true
@@ -197,14 +197,14 @@ func (k *Keeper) measure(ctx context.Context, ids, names []string) (d drift, err
 // wrongOrders returns the given orders whose hold contradicts the database: a pending order
 // without a hold, or a hold of a released or unknown order. An ended order that is not marked
 // released may or may not have a hold, because the keeper is about to release it.
-func wrongOrders(gate inventory.View, behind map[string]*orders.Order) map[string]bool {
+func wrongOrders(gate inventory.View, byHold map[string]*orders.Order) map[string]bool {
 	queued := make(map[string]bool, len(gate.Orders))
 	for _, q := range gate.Orders {
 		queued[q.OrderID] = true
 	}
 	wrong := map[string]bool{}
-	for id, held := range gate.Held {
-		row := behind[id]
+	for id, held := range gate.HasHold {
+		row := byHold[id]
 		switch {
 		case !held && row != nil && row.Status == orders.PendingPayment:
 			// The gate was read first, and an existing row never becomes pending again: the
@@ -239,15 +239,15 @@ func wrongBuyers(gate inventory.View, rows []orders.Order) map[string]bool {
 // A Balance is the distribution of a sale's units at the keeper's last comparison. It is exact,
 // even if the sale was busy (see reconciler).
 type Balance struct {
-	Total     int64     `json:"total"`
-	Available int64     `json:"available"` // units on sale at the gate
-	Queued    int64     `json:"queued"`    // units of queued orders that have no row yet
-	Sold      int64     `json:"sold"`      // units of open and paid orders
-	Restoring int64     `json:"restoring"` // units of closed orders that the gate has not released yet
-	Drift     int64     `json:"drift"`     // units that are missing, or, if negative, units that exist twice
-	At        time.Time `json:"-"`
+	Total      int64     `json:"total"`
+	Available  int64     `json:"available"` // units on sale at the gate
+	Queued     int64     `json:"queued"`    // units of queued orders that have no row yet
+	Sold       int64     `json:"sold"`      // units of open and paid orders
+	Restoring  int64     `json:"restoring"` // units of closed orders that the gate has not released yet
+	Drift      int64     `json:"drift"`     // units that are missing, or, if negative, units that exist twice
+	ComparedAt time.Time `json:"-"`
 
-	Off bool `json:"-"` // whether the stores differ, possibly with equal sums
+	Differs bool `json:"-"` // whether the stores differ, possibly with equal sums
 }
 
 // Balance returns the result of the last comparison, or nil.

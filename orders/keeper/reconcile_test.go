@@ -43,11 +43,11 @@ func (g tallyGate) Tally(ctx context.Context, sku string, ids, buyers []string) 
 // compares runs enough comparisons of everything for the keeper to repair drift.
 func compares(t testing.TB, k *bare.Keeper) {
 	t.Helper()
-	for i := range keeper.Confirmations + 2 {
-		k.Want |= keeper.Compare | keeper.Scan
+	for i := range keeper.SightingsToRebuild + 2 {
+		k.Work |= keeper.CompareSums | keeper.StartScan
 		if _, _, wrong := k.Symptom(); i == 1 && wrong == 0 {
 			k.BeginScan() // one page per pass, as with many buyers
-			k.Want |= keeper.ScanPage
+			k.Work |= keeper.ContinueScan
 		}
 		check.Must(t, k.Run(t.Context()))
 	}
@@ -113,10 +113,11 @@ func TestComparisonIsExact(t *testing.T) {
 	})
 }
 
-// settledSale puts a sale with a pending, a released and a confirmed order, and a queued one.
+// settledSale puts a sale with a pending and a released order, a paid order without a hold, and
+// a queued order.
 func settledSale(t *testing.T, b *bare.Bare) {
 	t.Helper()
-	kit.Put(t, b.Store, kit.Sale("S", 30, 3))
+	kit.PutSale(t, b.Store, kit.Sale("S", 30, 3))
 	b.Keeper(t, "S").Finish(t)
 	b.Reserve(t, "ann", "", 2)
 	cancelled, paid := b.Reserve(t, "bob", "", 2), b.Reserve(t, "eve", "", 1)
@@ -137,30 +138,30 @@ func TestDriftIsRepaired(t *testing.T) {
 		for i, what := range slices.Repeat(slices.Collect(maps.Keys(bare.Drifts)), 2) {
 			drift, paged := bare.Drifts[what], i >= len(bare.Drifts) // paged: one page per pass, as with many buyers
 			t.Run(what, func(t *testing.T) {
-				b.Empty(t)
+				b.DeleteAll(t)
 				settledSale(t, b)
 				if !drift(t, b) {
 					t.Fatal("drift: it found nothing that it could change, want a change")
 				}
 				k := b.Keeper(t, "S")
-				k.Want |= keeper.Scan
+				k.Work |= keeper.StartScan
 				if paged {
 					k.BeginScan()
-					k.Want |= keeper.ScanPage
+					k.Work |= keeper.ContinueScan
 				}
 				check.Must(t, k.Run(t.Context()))
-				for n := 1; n <= keeper.Confirmations; n++ {
+				for n := 1; n <= keeper.SightingsToRebuild; n++ {
 					if k.Counters().Repaired.Load() > 0 {
-						t.Fatalf("drift: got a repair after %d comparisons, want it after %d", n-1, keeper.Confirmations)
+						t.Fatalf("drift: got a repair after %d comparisons, want it after %d", n-1, keeper.SightingsToRebuild)
 					}
-					k.Want |= keeper.Compare
+					k.Work |= keeper.CompareSums
 					check.Must(t, k.Run(t.Context()))
 				}
 				if n := k.Counters().Repaired.Load(); n != 1 {
 					symptom, times, _ := k.Symptom()
-					t.Errorf("drift: got %d repairs, want 1; symptom %q %d times", n, symptom, times)
+					t.Errorf("drift: got %d repairs, want 1; last symptom %q, in %d comparisons in a row", n, symptom, times)
 				}
-				kit.None(t, b.Wrong(t))
+				kit.MustBeEmpty(t, b.Inconsistencies(t))
 				compares(t, k)
 				if n := k.Counters().Repaired.Load(); n != 1 {
 					t.Errorf("drift after further comparisons: got %d repairs, want 1", n)
@@ -171,17 +172,17 @@ func TestDriftIsRepaired(t *testing.T) {
 }
 
 // If the gate has released an order that is not yet marked released, its units count twice.
-// Therefore the keeper compares nothing until all such orders are marked released, even if that
-// takes several batches.
+// Therefore the keeper compares nothing until all orders that the gate has released are marked
+// released, even if the marking takes several batches.
 func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"ack", "mark"} { // the failed step after which the order is not marked released
 		servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 			b := bare.Open(t, s, kit.Sale("S", 30, 3))
 			fail, failed := kit.Once(kit.Fault{Step: step})
-			k := bare.KeeperOf(t, b.Store, bare.Faulty(b.Gate, fail), "S")
+			k := bare.KeeperOf(t, b.Store, bare.FaultyGate(b.Gate, fail), "S")
 			if step == "mark" {
-				k.Use(bare.FaultyStore(t, b.Store, fail), bare.Faulty(b.Gate, fail))
+				k.Use(bare.FaultyStore(t, b.Store, fail), bare.FaultyGate(b.Gate, fail))
 			}
 			k.Finish(t)   // marks all orders so far released
 			k.SetBatch(4) // one transaction for the four orders
@@ -190,14 +191,14 @@ func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 				b.Reserve(t, fmt.Sprint("buyer-", i), "", 1)
 			}
 			expire := func() {
-				kit.Overdue(t, b.Store.DB, late)
+				kit.MakeOverdue(t, b.Store.DB, late)
 				check.Must(t, check.Err(b.Store.Expire(t.Context())))
 			}
 			pass := func() error { return k.Step(t.Context()) }
 			if step == "mark" {
 				check.Must(t, pass())
 				expire()
-				k.Want |= keeper.Release
+				k.Work |= keeper.ReleaseHolds
 			}
 			if err := pass(); !errors.Is(err, kit.ErrFault) || !failed.Load() {
 				t.Fatalf("pass of the keeper: got error %v, want that of the injected fault", err)
@@ -211,7 +212,7 @@ func TestUnmarkedReleaseIsNoDrift(t *testing.T) {
 				}
 			}
 			k.SetBatch(3)
-			k.Want |= keeper.Compare
+			k.Work |= keeper.CompareSums
 			check.Must(t, pass())
 			if row := b.Rows(t)[late]; row.RestoredAt != nil {
 				t.Fatal("released order: it is marked, so this test proves nothing")
@@ -232,10 +233,10 @@ func TestFencedKeeperSeesNoDrift(t *testing.T) {
 		b := bare.Open(t, s, kit.Sale("S", 30, 3))
 		var next *bare.Keeper
 		k := bare.KeeperOf(t, b.Store, tallyGate{Gate: b.Gate, before: func() { b.Reserve(t, "ann", "", 1) }, after: func() {
-			next = b.Keeper(t, "S") // it commits the queued order
+			next = b.Keeper(t, "S") // the next keeper commits the queued order
 			next.Finish(t)
 		}}, "S")
-		k.Want |= keeper.Compare
+		k.Work |= keeper.CompareSums
 		check.Is(t, k.Run(t.Context()), orders.ErrFenced)
 		if symptom, times, _ := k.Symptom(); times > 0 || k.Counters().Compared.Load() > 0 {
 			t.Errorf("fenced keeper: got symptom %q %d times, want no comparison", symptom, times)
@@ -256,10 +257,10 @@ func TestOneComparisonIsNotEnough(t *testing.T) {
 				}
 			}}, "S")
 			if hasty {
-				k.SetSymptom(keeper.UnitsTooMany, keeper.Confirmations-1)
+				k.SetSymptom(keeper.UnitsTooMany, keeper.SightingsToRebuild-1)
 			}
-			for range keeper.Confirmations + 1 {
-				k.Want |= keeper.Compare
+			for range keeper.SightingsToRebuild + 1 {
+				k.Work |= keeper.CompareSums
 				check.Must(t, k.Run(t.Context()))
 			}
 			if repaired := k.Counters().Repaired.Load() > 0; repaired != hasty {
@@ -277,10 +278,10 @@ func TestComparisonNeedsTheQueue(t *testing.T) {
 		k := bare.KeeperOf(t, b.Store, tallyGate{
 			Gate:   b.Gate,
 			before: func() { n++; b.Reserve(t, fmt.Sprint("buyer-", n), "", 1) },
-			alter:  func(t *inventory.View) { t.Orders, t.Queued = nil, 0 },
+			alter:  func(t *inventory.View) { t.Orders, t.QueuedOrders = nil, 0 },
 		}, "S")
-		for range keeper.Confirmations {
-			k.Want |= keeper.Compare
+		for range keeper.SightingsToRebuild {
+			k.Work |= keeper.CompareSums
 			check.Must(t, k.Run(t.Context()))
 		}
 		if k.Counters().Repaired.Load() == 0 {
@@ -305,8 +306,8 @@ func TestOverwritingAvailableOversells(t *testing.T) {
 			t.Errorf("sale with an overwritten gate: got audit %+v, want drift -2", a)
 		}
 		compares(t, k)
-		if a := b.Audit(t); k.Counters().Repaired.Load() != 1 || a.Oversold != 0 || a.Sold != 2 || len(b.Wrong(t)) > 0 {
-			t.Errorf("sale with drift: got %d repairs, want 1; audit %+v, violations %v", k.Counters().Repaired.Load(), a, b.Wrong(t))
+		if a := b.Audit(t); k.Counters().Repaired.Load() != 1 || a.Oversold != 0 || a.Sold != 2 || len(b.Inconsistencies(t)) > 0 {
+			t.Errorf("sale with drift: got %d repairs, want 1; audit %+v, violations %v", k.Counters().Repaired.Load(), a, b.Inconsistencies(t))
 		}
 	})
 }

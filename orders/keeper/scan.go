@@ -85,7 +85,7 @@ func (k *Keeper) step(ctx context.Context, s *scan) (ended bool, err error) {
 	}
 	if len(s.orders)+len(s.buyers) > 0 {
 		k.orders, k.buyers = s.orders, s.buyers
-		k.todo |= Compare
+		k.todo |= CompareSums
 	}
 	return true, nil
 }
@@ -93,7 +93,7 @@ func (k *Keeper) step(ctx context.Context, s *scan) (ended bool, err error) {
 // compareRows compares the given orders, the given buyers, and the orders of these buyers.
 func (k *Keeper) compareRows(ctx context.Context, s *scan, ids, buyers []string) error {
 	for names := range slices.Chunk(buyers, scanPage) {
-		rows, err := k.store.Counting(ctx, k.sku, names)
+		rows, err := k.store.OrdersAtGate(ctx, k.sku, names)
 		if err != nil {
 			return err
 		}

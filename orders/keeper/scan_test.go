@@ -11,7 +11,7 @@ import (
 	"flashsale/orders/keeper"
 )
 
-// A pass compares a page of a scan only if its work includes ScanPage.
+// A pass compares a page of a scan only if its work includes ContinueScan.
 func TestScanComparesOnePagePerPass(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -20,7 +20,7 @@ func TestScanComparesOnePagePerPass(t *testing.T) {
 		check.Must(t, k.Run(t.Context()))
 		k.BeginScan()
 		for pages := range 2 {
-			for _, todo := range []keeper.Work{keeper.Drain, keeper.Work(pages) * keeper.ScanPage, keeper.Drain} {
+			for _, todo := range []keeper.Work{keeper.DrainQueue, keeper.Work(pages) * keeper.ContinueScan, keeper.DrainQueue} {
 				check.Must(t, check.Err(k.Pass(t.Context(), todo)))
 			}
 			if k.ScanWalk() != pages {

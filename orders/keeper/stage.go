@@ -18,11 +18,11 @@ const (
 // stage stages the orders of the database at the gate. After each page it drains the queue,
 // because the gate continues to sell.
 func (k *Keeper) stage(ctx context.Context, d *inventory.Draft) (*store.Snapshot, error) {
-	c := store.NewSnapshot(k.sku)
-	c.Step = k.progress
+	snap := store.NewSnapshot(k.sku)
+	snap.Step = k.progress
 	behind := false // stays false for a single page, since few orders change while it is read
 	for {
-		page, more, err := k.store.ReadPage(ctx, c)
+		page, more, err := k.store.ReadPage(ctx, snap)
 		if err != nil {
 			return nil, err
 		}
@@ -39,7 +39,7 @@ func (k *Keeper) stage(ctx context.Context, d *inventory.Draft) (*store.Snapshot
 		}
 	}
 	for i := 0; behind && i < catchUps; i++ {
-		changes, err := k.store.CatchUp(ctx, c)
+		changes, err := k.store.CatchUp(ctx, snap)
 		if err != nil {
 			return nil, err
 		}
@@ -52,5 +52,5 @@ func (k *Keeper) stage(ctx context.Context, d *inventory.Draft) (*store.Snapshot
 		}
 		behind = len(changes.Holds)+len(changes.Ended) >= fewChanges
 	}
-	return c, nil
+	return snap, nil
 }

@@ -51,7 +51,7 @@ func (w *sweepers) expire(t *testing.T, at kit.Fault) (wrong []string) {
 		units += quantity
 	}
 	w.Bare.Keeper(t, "S").Finish(t)
-	kit.Overdue(t, w.Store.DB, ids...)
+	kit.MakeOverdue(t, w.Store.DB, ids...)
 
 	w.dying.Store(int64(w.deaths))
 	w.intruder.Store(w.intruders)
@@ -73,7 +73,7 @@ func (w *sweepers) expire(t *testing.T, at kit.Fault) (wrong []string) {
 	if view, err := w.Bare.Gate.Inspect(t.Context(), "S"); err != nil || view.Holds != 0 {
 		wrong = append(wrong, fmt.Sprintf("got %d holds (%v), want none", view.Holds, err))
 	}
-	return append(wrong, kit.BrokenClosing(t, w.Store.DB)...)
+	return append(wrong, kit.InconsistentOrders(t, w.Store.DB)...)
 }
 
 // node sweeps and keeps in turn until all orders are released or the node is dead.
@@ -88,7 +88,7 @@ func (w *sweepers) node(t *testing.T, at kit.Fault) error {
 		}
 		return nil
 	})
-	store, gate := bare.FaultyStore(t, w.Store, plan), w.gate(bare.Faulty(unitGate{w.Bare.Gate, &w.released}, plan))
+	store, gate := bare.FaultyStore(t, w.Store, plan), w.gate(bare.FaultyGate(unitGate{w.Bare.Gate, &w.released}, plan))
 	for !dead && t.Context().Err() == nil {
 		_, err := store.Expire(t.Context())
 		if err == nil {
@@ -117,11 +117,11 @@ func (w *sweepers) keep(t *testing.T, st *store.Store, gate keeper.Gate) (done b
 	if err != nil || left == 0 {
 		return true, err
 	}
-	k, err := bare.One(t, st, gate, max(2, w.orders/20), "S")
+	k, err := bare.TakeOver(t, st, gate, max(2, w.orders/20), "S")
 	if err != nil {
 		return false, err
 	}
-	return false, (&bare.Keeper{Keeper: k, Want: keeper.Release}).Run(t.Context())
+	return false, (&bare.Keeper{Keeper: k, Work: keeper.ReleaseHolds}).Run(t.Context())
 }
 
 // A unitGate counts the units that the real gate releases. A node that dies of a lost answer has
@@ -131,8 +131,8 @@ type unitGate struct {
 	units *atomic.Int64
 }
 
-func (g unitGate) Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
-	n, err := g.Gate.Release(ctx, sku, epoch, ids)
+func (g unitGate) ReleaseHolds(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
+	n, err := g.Gate.ReleaseHolds(ctx, sku, epoch, ids)
 	g.units.Add(n)
 	return n, err
 }
@@ -162,7 +162,7 @@ func TestHundredSweepersDieAtEachStep(t *testing.T) {
 					if at == (kit.Fault{Step: "close", After: true}) {
 						w.deaths = 1 // the first node closes all orders
 					}
-					kit.None(t, w.expire(t, at))
+					kit.MustBeEmpty(t, w.expire(t, at))
 				})
 			}
 		}
@@ -201,8 +201,8 @@ type blindGate struct {
 	w *sweepers
 }
 
-func (g blindGate) Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
-	n, err := g.Gate.Release(ctx, sku, epoch, ids)
+func (g blindGate) ReleaseHolds(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
+	n, err := g.Gate.ReleaseHolds(ctx, sku, epoch, ids)
 	var due int64
 	for id, o := range kit.RowsOf(g.w.t, g.w.Store.DB) {
 		if slices.Contains(ids, id) {
@@ -222,13 +222,13 @@ type markingGate struct {
 	store *store.Store
 }
 
-func (g markingGate) Release(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
+func (g markingGate) ReleaseHolds(ctx context.Context, sku string, epoch int64, ids []string) (int64, error) {
 	sale, err := g.store.Sale(ctx, sku)
 	if err != nil {
 		return 0, err
 	}
-	if err := g.store.MarkReleased(ctx, sku, sale.Fence, ids); err != nil {
+	if err := g.store.MarkOrdersReleased(ctx, sku, sale.Fence, ids); err != nil {
 		return 0, err
 	}
-	return g.Gate.Release(ctx, sku, epoch, ids)
+	return g.Gate.ReleaseHolds(ctx, sku, epoch, ids)
 }

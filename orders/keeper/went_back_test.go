@@ -29,7 +29,7 @@ func TestDatabaseWentBack(t *testing.T) {
 		} {
 			t.Run("to before "+to, func(t *testing.T) {
 				b := bare.Open(t, s, kit.Sale("S", 10, 3))
-				defer b.Empty(t) // all cases share the stores
+				defer b.DeleteAll(t) // all cases share the stores
 				before := b.Keeper(t, "S")
 				before.Finish(t)
 				earlier := b.Keeper(t, "S")
@@ -37,7 +37,7 @@ func TestDatabaseWentBack(t *testing.T) {
 				cancelled := b.Reserve(t, "bob", "k", 3)
 				earlier.Finish(t)
 				check.Must(t, check.Err(b.Store.Cancel(t.Context(), "bob", cancelled)))
-				earlier.Want |= keeper.Release
+				earlier.Work |= keeper.ReleaseHolds
 				earlier.Finish(t)
 				queued, epoch := b.Reserve(t, "eve", "k", 1), b.Epoch(t)
 				for statement := range strings.SplitSeq(back, "; ") {
@@ -55,7 +55,7 @@ func TestDatabaseWentBack(t *testing.T) {
 					t.Errorf("queue after the pass of the earlier keeper: got %d orders, want 1", n)
 				}
 				compares(t, next)
-				kit.None(t, b.Wrong(t))
+				kit.MustBeEmpty(t, b.Inconsistencies(t))
 				if o := b.Rows(t)[queued]; o.Status != want {
 					t.Errorf("queued order: got status %q, want %q", o.Status, want)
 				}

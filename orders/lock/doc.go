@@ -37,7 +37,7 @@ type Locker = lease.Locker
 // Option changes the Config for one call.
 type Option = lease.Option
 
-// These are the errors that most callers check for. Package lease has the rest.
+// Most callers check for these errors only. Package lease has further errors.
 var (
 	ErrHeld     = lease.ErrHeld
 	ErrUnknown  = lease.ErrUnknown

@@ -32,8 +32,8 @@ type waiter struct {
 	missed  chan struct{} // signals that a message may have been missed; capacity 1
 }
 
-// heartbeat is the silence after which listenOnce sends a PING. After a second such
-// silence it closes the connection.
+// heartbeat is the duration of silence after which listenOnce sends a PING. If the connection
+// stays silent for heartbeat again, listenOnce closes it.
 const heartbeat = 5 * time.Second
 
 func newWaits(rdb redis.UniversalClient, id string) *waits {
@@ -71,14 +71,14 @@ func (w *waits) listenOnce(ctx context.Context, log *slog.Logger) {
 			silent, broken = false, false
 			w.receive(msg)
 		case isTimeout(err) && silent:
-			log.WarnContext(ctx, "lock: subscription is silent, subscribing again; waiters poll until then")
+			log.WarnContext(ctx, "lock: subscription does not answer: it is reopened, and waiters poll until then")
 			return
 		case isTimeout(err):
 			silent = true
 			_ = pubsub.Ping(ctx) // if Ping fails, the next receive fails too
 		default:
 			if !broken { // once per outage
-				log.WarnContext(ctx, "lock: subscription failed and is retried; waiters poll until then", "err", err)
+				log.WarnContext(ctx, "lock: subscription failed and will be retried: waiters poll until then", "err", err)
 			}
 			broken = true
 			_ = nap.For(ctx, 50*time.Millisecond+nap.Jitter(200*time.Millisecond))

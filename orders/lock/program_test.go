@@ -24,7 +24,7 @@ func Example_program() {
 	client, tokens := lock.New(rdb, lock.Config{}), fence.NewRedis(rdb)
 	go func() { _ = client.Run(ctx) }() // renews leases and receives messages
 
-	newest := int64(0) // the resource accepts no token that is smaller than this one
+	newest := int64(0) // the resource accepts no token that is smaller than newest
 	accepts := func(token int64) bool { newest = max(newest, token); return token == newest }
 	for range 2 {
 		l, token, err := fence.Acquire(ctx, client, tokens, "lock:{sku}")

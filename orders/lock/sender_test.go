@@ -19,7 +19,8 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// A gate blocks single scripts until it is opened, and counts the pipelines.
+// A gate is a hook of the Redis client. It blocks scripts that are sent alone until open is
+// closed, and counts the pipelines that contain scripts.
 type gate struct {
 	open chan struct{}
 
@@ -54,10 +55,11 @@ func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 // isScript reports whether cmd runs a script. A new connection sends other commands first.
 func isScript(cmd redis.Cmder) bool { return strings.HasPrefix(cmd.Name(), "eval") }
 
-// crowd runs n concurrent calls of ask. The first calls, up to the sender's limit of calls in
-// flight, are blocked at a gate; the rest wait together for a pipeline. Then crowd calls
-// ready, which may be nil, and opens the gate. On a slow machine, calls may end with their
-// timeout before all have begun. Then crowd does not wait for the rest.
+// crowd runs n concurrent calls of ask. A hook blocks the first calls, up to the sender's limit
+// of calls in flight. All later calls wait for one pipeline. Once all calls have begun, crowd
+// calls ready, which may be nil, and unblocks the first calls. On a slow machine, calls may
+// return with a timeout before all have begun. In this case crowd does not wait for the missing
+// calls.
 func crowd(t *testing.T, c *Client, s *pipeline.Sender, n int, ask func(i int) error, ready func()) (errs []error, pipelines int) {
 	t.Helper()
 	g := &gate{open: make(chan struct{})}
@@ -70,7 +72,7 @@ func crowd(t *testing.T, c *Client, s *pipeline.Sender, n int, ask func(i int) e
 			errs[i] = ask(i)
 			returned.Add(1)
 		})
-		if i < s.Group.InFlight { // wait for the call, so that it does not share a pipeline
+		if i < s.Group.MaxInFlight { // wait for the call, so that it does not share a pipeline
 			check.Eventually(t, "the call is in flight", func() bool {
 				g.mu.Lock()
 				defer g.mu.Unlock()
@@ -168,7 +170,9 @@ func TestReleasesSucceedAfterLostReplies(t *testing.T) {
 			}
 			var lost func() int
 			errs, _ := crowd(t, c, c.store.Erasing, len(locks), func(i int) error { return locks[i].Release(ctx) },
-				func() { lost = p.LoseAnswers(2*c.store.Erasing.Group.InFlight, with(c.store.Scripts.Release.Hash())) })
+				func() {
+					lost = p.LoseAnswers(2*c.store.Erasing.Group.MaxInFlight, with(c.store.Scripts.Release.Hash()))
+				})
 			if lost() == 0 {
 				t.Fatal("answers of the server: got none lost, want one")
 			}
@@ -202,7 +206,7 @@ func TestWaitingCallersFailAfterOneTimeout(t *testing.T) {
 			}
 			c := s.idle(t, lease.Config{Lease: 3 * timeout, Timeout: timeout})
 			know(t, s, c.store.Scripts)
-			callers := c.store.Asking.Group.InFlight + 3*pipeline.Batch
+			callers := c.store.Asking.Group.MaxInFlight + 3*pipeline.MaxBatch
 			errs, pipelines = crowd(t, c, c.store.Asking, callers, func(i int) error {
 				_, err := c.store.Scripts.Acquire.Run(check.Context(t), c.store.Asking, onredis.Keys(numbered(i)), "token", 1000, "1", "", 0, "").Int64()
 				return err
@@ -219,8 +223,8 @@ func TestWaitingCallersFailAfterOneTimeout(t *testing.T) {
 				t.Errorf("acquire while the server is silent: got error %v, want none or a timeout", err)
 			}
 		}
-		if pipelines != 0 || failed < 3*pipeline.Batch {
-			t.Errorf("callers of a silent server: got %d failed calls and %d pipelines, want at least %d and 0", failed, pipelines, 3*pipeline.Batch)
+		if pipelines != 0 || failed < 3*pipeline.MaxBatch {
+			t.Errorf("callers of a silent server: got %d failed calls and %d pipelines, want at least %d and 0", failed, pipelines, 3*pipeline.MaxBatch)
 		}
 	})
 }

@@ -84,8 +84,8 @@ func (s server) idle(t *testing.T, cfg lease.Config) *Client {
 	return New(s.connect(t), cfg)
 }
 
-// client returns a Client that runs until the test ends. It uses the last of the other
-// scripts, if there are any.
+// client returns a Client that runs until the test ends. If scripts are given, the client uses
+// the last of them.
 func (s server) client(t *testing.T, cfg lease.Config, other ...onredis.Scripts) *Client {
 	c := s.idle(t, cfg)
 	for _, o := range other {

@@ -145,8 +145,8 @@ func TestReleaseRemovesExpiredWaiter(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		// The living waiter, whose lease is long, keeps the queue from expiring. It is moved
-		// behind the other one below.
+		// The living waiter, whose lease is long, keeps the queue from expiring. Below, the test
+		// moves the living waiter behind the other waiter.
 		alive := attempt{Call: &lease.Call{Leases: holder.leases, Ctx: ctx, Key: key}, client: holder, token: "alive"}
 		if _, _, err := alive.ask(holder.waits.channel); !errors.Is(err, lease.ErrHeld) {
 			return err

@@ -134,7 +134,7 @@ end:
           :: !SELLS(m) && !REFUSES(m) || g[m].annQueued                /* 503 */
           :: IS(NO_DEADLINE) && !late -> late = g[m].epoch
           fi; m = 0
-       :: cMode[n] == DIRECT -> m = 0;                                 /* Store.Direct */
+       :: cMode[n] == DIRECT -> m = 0;                                 /* Store.CommitDirect */
           if
           :: mMode == DIRECT && ann == NONE && !SOLD -> ann = BOUGHT; REACHED(REACHES_DIRECT_ORDER); FINAL
           :: mMode == DIRECT && ann == NONE && SOLD -> REACHED(REACHES_DIRECT); goto barrier
@@ -296,7 +296,7 @@ end:
   :: atomic { !e && AMISS(m) && SHOWN(0, REBUILT_AT_ONCE) -> shut(cEpoch[0]) }
   :: atomic { !e && AMISS(m) && SHOWN(1, REBUILT_AT_ONCE) -> shut(cEpoch[1]) }
   :: atomic { e -> e = 0; was = 0 }                                       /* it dies, and another keeper takes over */
-  :: atomic { e && mEpoch < epochs && (mEpoch == e && mMode != GATE || IS(SWITCHED_UNASKED)) -> /* Store.Recount */
+  :: atomic { e && mEpoch < epochs && (mEpoch == e && mMode != GATE || IS(SWITCHED_UNASKED)) -> /* Store.BeginEpoch */
        mEpoch++; mMode = GATE; unsynced = 0; e = 0;
        cNext = mEpoch; cAnn = ann; cBob = (bob == BOUGHT); bob = (bob == CANCELLED -> RELEASED : bob) };
      atomic { /* install.lua */

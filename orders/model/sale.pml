@@ -61,7 +61,7 @@ byte mLate;                    /* paid late: hold_id is set */
 byte mRefund;                  /* orders with a refund claim */
 #define CLOSED_  (mRow & ~mOpen)
 #define PENDING  (mOpen & ~mPaid)
-#define ENDED    (mRow & ~mRestored & (~mOpen | mPaid))  /* Store.Unreleased */
+#define ENDED    (mRow & ~mRestored & (~mOpen | mPaid))  /* Store.UnreleasedOrders */
 #define RESTORING (CLOSED_ & ~mRestored)                 /* Store.Sums */
 
 /* ---- Redis: inventory/internal/keys ---- */
@@ -133,7 +133,7 @@ proctype Buyer(byte i) {
   if
   :: (mOpen & BIT(i)) -> close(i, false)                             /* Store.Cancel */
   :: atomic { (PENDING & BIT(i)) -> mPaid = mPaid | BIT(i) }         /* Store.Pay */
-  :: (late & mExpired & BIT(i)) ->                                   /* Service.payLate */
+  :: (late & mExpired & BIT(i)) ->                                   /* Service.takeUnitsAndPay */
      if
      :: IS(LATE_PAST_GATE) ->
         atomic {
@@ -182,7 +182,7 @@ proctype Operator() {
      :: else
      fi
   :: atomic { changes > 0 && mTotal > mSold && !IS(TERMS_BY_NODE) -> changes--; mTotal-- } /* a cut */
-  :: atomic { asks > 0 -> asks--; mEpoch++ }                         /* Store.AskRebuild */
+  :: atomic { asks > 0 -> asks--; mEpoch++ }                         /* Store.RequestRebuild */
   :: break
   od;
   alive--
@@ -247,8 +247,8 @@ inline decide(i) {
   fi
 }
 
-/* Ledger.decideLate */
-inline decideLate(i) {
+/* Ledger.decidePayment */
+inline decidePayment(i) {
   if
   :: !(b & LATE(i)) -> skip
   :: (b & LATE(i)) && (mLate & BIT(i)) -> mRestored = mRestored & ~BIT(i)
@@ -268,7 +268,7 @@ inline decideLate(i) {
   fi
 }
 
-/* Keeping.Ack, ack.lua: removes the previous batch */
+/* KeeperGate.Ack, ack.lua: removes the previous batch */
 inline ack() {
   if
   :: atomic { true -> NOTED; release(sBack); rQueue = (IS(QUEUE_EMPTIED) -> 0 : rQueue & ~s); s = 0; sBack = 0 }
@@ -279,11 +279,11 @@ inline ack() {
 /* Keeper.drain: a batch is committed while the previous batch is removed from the queue */
 inline drain(rebuilding) {
   do
-  :: atomic { (rQueue & ~s) != 0 -> b = rQueue & ~s; answered = answered | (IS(ANSWERED_BEFORE_COMMIT) -> b & 7 : 0) }; /* Keeping.Queue */
+  :: atomic { (rQueue & ~s) != 0 -> b = rQueue & ~s; answered = answered | (IS(ANSWERED_BEFORE_COMMIT) -> b & 7 : 0) }; /* KeeperGate.ReadQueue */
      if
      :: atomic { KEEPS -> /* Store.Commit; then the callers are answered */
           decide(0); decide(1); decide(2);
-          decideLate(0); decideLate(1); decideLate(2);
+          decidePayment(0); decidePayment(1); decidePayment(2);
           marked = (back == 0 && marked);
           NEVER_OVERSOLD; NEVER_TOO_MANY }
      :: atomic { !KEEPS -> goto start }
@@ -301,14 +301,14 @@ inline drain(rebuilding) {
 /* Keeper.rebuild */
 inline rebuild() {
   do
-  :: atomic { e = rEpoch; was = e; marked = 0; rebuilt = rebuilt + last; assert(rebuilt <= 6) }; /* Keeping.Summaries; the last keeper rebuilds a bounded number of times */
+  :: atomic { e = rEpoch; was = e; marked = 0; rebuilt = rebuilt + last; assert(rebuilt <= 6) }; /* KeeperGate.Summaries; the last keeper rebuilds a bounded number of times */
      if
-     :: atomic { true -> NOTED; rState = (KNOWN && !IS(NOT_SHUT) -> SHUT : rState) } /* Keeping.BeginRebuild, begin_rebuild.lua */
+     :: atomic { true -> NOTED; rState = (KNOWN && !IS(NOT_SHUT) -> SHUT : rState) } /* KeeperGate.BeginRebuild, begin_rebuild.lua */
      OR_NOT
      fi;
      drain(true);
      if
-     :: atomic { KEEPS -> /* Store.Recount */
+     :: atomic { KEEPS -> /* Store.BeginEpoch */
           mEpoch = (mEpoch < e -> e : mEpoch) + 1; e = mEpoch; mDirect = 0;
           cHolds = PENDING; cAvailable = mTotal - mSold; cTotal = mTotal; cAnn = UNITS(ANNS(mOpen));
           mRestored = mRestored | ENDED }
@@ -316,7 +316,7 @@ inline rebuild() {
      OR_NOT
      fi;
      if
-     :: atomic { true -> /* Keeping.Install, install.lua */
+     :: atomic { true -> /* KeeperGate.Install, install.lua */
           if
           :: IS(INSTALLED_UNCONDITIONALLY) ||
              IS(INSTALLED_BY_EPOCH) && rEpoch < e ||
@@ -361,24 +361,24 @@ pass: /* Keeper.pass; steps may be skipped, because a pass does only the work th
   if
   :: atomic { ENDED == 0 -> marked = 1 }
   :: !last -> goto compare
-  :: atomic { ENDED != 0 -> /* Store.Unreleased */
+  :: atomic { ENDED != 0 -> /* Store.UnreleasedOrders */
        e = mEpoch; marked = 0; x = ENDED & ~mPaid; xPaid = ENDED & mPaid; xPaid = xPaid | ((xPaid & mLate) << 4);
        mRestored = mRestored | (IS(MARKED_BEFORE_RELEASE) -> x : 0) };
      if
      :: x == 0
-     :: atomic { x != 0 && KNOWN -> NOTED; release(x) } /* Keeping.Release, release.lua */
+     :: atomic { x != 0 && KNOWN -> NOTED; release(x) } /* KeeperGate.ReleaseHolds, release.lua */
      :: atomic { x != 0 && !KNOWN -> goto compare }
      :: atomic { x != 0 && IS(MARKED_UNANSWERED) && crashes > 0 -> crashes-- }
      OR_NOT
      fi;
      if
      :: xPaid == 0
-     :: atomic { xPaid != 0 && KNOWN -> NOTED; rHolds = rHolds & ~xPaid } /* Keeping.Confirm, confirm.lua */
+     :: atomic { xPaid != 0 && KNOWN -> NOTED; rHolds = rHolds & ~xPaid } /* KeeperGate.DropHolds, drop_holds.lua */
      :: atomic { xPaid != 0 && !KNOWN -> goto compare }
      OR_NOT
      fi;
      if
-     :: atomic { KEEPS -> mRestored = mRestored | x | (xPaid & 7); marked = 1; x = 0; xPaid = 0; e = 0 } /* Store.MarkReleased */
+     :: atomic { KEEPS -> mRestored = mRestored | x | (xPaid & 7); marked = 1; x = 0; xPaid = 0; e = 0 } /* Store.MarkOrdersReleased */
      :: atomic { !KEEPS -> goto start }
      OR_NOT
      fi
@@ -392,12 +392,12 @@ compare: /* Keeper.inspect */
     :: e = mEpoch; cTotal = mTotal; cAvailable = (IS(TERMS_OVERWRITTEN) -> mTotal - mSold : 0) /* Store.Sale */
     fi };
   if
-  :: atomic { (rState != OPEN && !(IS(SHUT_GATE_KEPT) && rState == SHUT) || rEpoch != e && !IS(NO_EPOCH)) -> cTotal = 0; cAvailable = 0 }; /* Keeping.Summaries */
+  :: atomic { (rState != OPEN && !(IS(SHUT_GATE_KEPT) && rState == SHUT) || rEpoch != e && !IS(NO_EPOCH)) -> cTotal = 0; cAvailable = 0 }; /* KeeperGate.Summaries */
      rebuild()
   :: atomic { (rState == OPEN || IS(SHUT_GATE_KEPT) && rState == SHUT) && (rEpoch == e || IS(NO_EPOCH)) && GATES_TOTAL == cTotal -> alone = (earlier == 0) }
   :: atomic { rState == OPEN && (rEpoch == e || IS(NO_EPOCH)) && GATES_TOTAL != cTotal };
      if
-     :: atomic { KNOWN -> NOTED; /* Keeping.SetTerms, terms.lua */
+     :: atomic { KNOWN -> NOTED; /* KeeperGate.SetTerms, terms.lua */
           rAvailable = (IS(TERMS_OVERWRITTEN) -> cAvailable : rAvailable + cTotal - rTotal); rTotal = cTotal }
      :: atomic { !KNOWN -> goto pass }
      OR_NOT
@@ -408,7 +408,7 @@ reconcile: /* Keeper.check, with all orders and buyers */
   if
   :: !last -> goto pass
   :: atomic { !marked || rState != OPEN -> assert(!alone || rState == OPEN) }; goto pass /* without other keepers, no other process shuts the gate */
-  :: atomic { marked && rState == OPEN -> /* Keeping.Tally, inspect.lua */
+  :: atomic { marked && rState == OPEN -> /* KeeperGate.Tally, inspect.lua */
        e = rEpoch; cAvailable = GATES_TOTAL - rAvailable - UNITS(rQueue); cHolds = rHolds; cQueue = rQueue; cAnn = rAnn;
        cTotal = rTotal }
   fi;
@@ -421,7 +421,7 @@ reconcile: /* Keeper.check, with all orders and buyers */
     :: mEpoch != e && !IS(NO_EPOCH) -> goto pass
     :: else
     fi;
-    /* Store.Sums, Behind and Counting; drift.symptom */
+    /* Store.Sums, OrdersByHold and OrdersAtGate; drift.symptom */
     off = (cAvailable != mSold + UNITS(RESTORING)
       || !IS(SUMS_ONLY) && ((cHolds & ~cQueue & ~(mRow & ~mRestored | (mLate & ~mRestored) << 4)) != 0
         || (PENDING & ~cHolds) != 0

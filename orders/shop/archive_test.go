@@ -33,8 +33,8 @@ func TestArchivedSale(t *testing.T) {
 	check.Is(t, check.Err(place("eve")), inventory.ErrSoldOut)
 	put.PaymentWindowS, put.OpensAt, put.ClosesAt = 1, put.OpensAt.Add(-2*time.Hour), put.ClosesAt.Add(-2*time.Hour)
 	p.put(t, put)
-	kit.Overdue(t, p.store.DB, expired.Order.ID)
-	check.Eventually(t, "Redis has forgotten the sale", func() bool { return p.catalog.Known("S").Mode == orders.ModeOver })
+	kit.MakeOverdue(t, p.store.DB, expired.Order.ID)
+	check.Eventually(t, "Redis has forgotten the sale", func() bool { return p.catalog.Cached("S").Mode == orders.ModeOver })
 	pays(t, p, "bob", expired.Order.ID, "late", orders.ErrOrderClosed)
 
 	_, name, _ := strings.Cut(servertest.OpenSQL(t, servers.KindReal), "/")
@@ -48,7 +48,7 @@ func TestArchivedSale(t *testing.T) {
 	if check.Must(t, err); step.Orders != 2 || !step.Last {
 		t.Fatalf("archive step: got %+v, want the last, with 2 orders", step)
 	}
-	check.Eventually(t, "the node does not list the sale", func() bool { return p.catalog.Known("S") == nil })
+	check.Eventually(t, "the node does not list the sale", func() bool { return p.catalog.Cached("S") == nil })
 	gone := func(when string, errs ...error) {
 		t.Helper()
 		for i, err := range errs {

@@ -72,7 +72,7 @@ func (s *Service) queuedOrder(ctx context.Context, buyer, id, sku string) (*orde
 	if len(skus) == 0 {
 		return nil, orders.ErrNotFound
 	}
-	sku, hold, ok, err := s.gate.Held(ctx, id, skus...)
+	sku, hold, ok, err := s.gate.FindHold(ctx, id, skus...)
 	if err != nil {
 		return nil, errors.Join(orders.ErrUnavailable, errGateAway, err)
 	}
@@ -85,7 +85,7 @@ func (s *Service) queuedOrder(ctx context.Context, buyer, id, sku string) (*orde
 	}
 	return &orders.Order{
 		ID: id, SKU: sku, Buyer: hold.Buyer, Quantity: hold.Quantity,
-		Amount: sale.Price * hold.Quantity, Currency: sale.Currency, Status: orders.Reserved, CreatedAt: hold.At,
+		Amount: sale.Price * hold.Quantity, Currency: sale.Currency, Status: orders.Reserved, CreatedAt: hold.AcceptedAt,
 	}, nil
 }
 
@@ -94,16 +94,16 @@ func (s *Service) queuedOrder(ctx context.Context, buyer, id, sku string) (*orde
 // the units and waits for the keeper. This takes at most Config.Wait plus the store's Timeout.
 //
 // Errors: *orders.InvalidError, ErrNotFound, ErrInProgress while the order is queued, the
-// errors of the limiter, of Store.Pay and of payLate.
+// errors of the limiter, of Store.Pay and of takeUnitsAndPay.
 func (s *Service) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, error) {
 	var f orders.Fields
 	f.Check(orders.VisibleASCII(ref, 128), "payment_ref", "must be 1 to 128 visible ASCII characters")
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	o, err := s.end(ctx, buyer, id, func() (*orders.Order, error) { return s.store.Pay(ctx, buyer, id, ref) })
+	o, err := s.payOrCancel(ctx, buyer, id, func() (*orders.Order, error) { return s.store.Pay(ctx, buyer, id, ref) })
 	if errors.Is(err, orders.ErrOrderClosed) || errors.Is(err, orders.ErrAlreadyPaid) || errors.Is(err, orders.ErrHoldsNone) {
-		return s.payLate(ctx, buyer, id, ref)
+		return s.takeUnitsAndPay(ctx, buyer, id, ref)
 	}
 	return o, err
 }
@@ -111,12 +111,12 @@ func (s *Service) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order
 // Cancel cancels an order. Errors: ErrNotFound, ErrInProgress while the order is queued, the
 // errors of the limiter and of Store.Cancel.
 func (s *Service) Cancel(ctx context.Context, buyer, id string) (*orders.Order, error) {
-	return s.end(ctx, buyer, id, func() (*orders.Order, error) { return s.store.Cancel(ctx, buyer, id) })
+	return s.payOrCancel(ctx, buyer, id, func() (*orders.Order, error) { return s.store.Cancel(ctx, buyer, id) })
 }
 
-// end asks the limiter, calls do to pay or cancel the order, and requests the release of the
-// order's hold.
-func (s *Service) end(ctx context.Context, buyer, id string, do func() (*orders.Order, error)) (*orders.Order, error) {
+// payOrCancel asks the limiter, calls do to pay or cancel the order, and requests the release
+// of the order's hold.
+func (s *Service) payOrCancel(ctx context.Context, buyer, id string, do func() (*orders.Order, error)) (*orders.Order, error) {
 	if err := s.cfg.Limiter.Allow(ctx, buyer, "", ""); err != nil {
 		return nil, err
 	}

@@ -42,10 +42,10 @@ func (t *failingTx) QueryContext(ctx context.Context, query string, args ...any)
 	return t.Tx.QueryContext(ctx, query, args...)
 }
 
-// failingHeld is a Gate that cannot be asked for a hold.
-type failingHeld struct{ Gate }
+// failingFindHold is a Gate that cannot be asked for a hold.
+type failingFindHold struct{ Gate }
 
-func (failingHeld) Held(context.Context, string, ...string) (string, inventory.Hold, bool, error) {
+func (failingFindHold) FindHold(context.Context, string, ...string) (string, inventory.Hold, bool, error) {
 	return "", inventory.Hold{}, false, kit.ErrFault
 }
 
@@ -59,13 +59,13 @@ func TestOrderByKeyOnlyIfTheIDIsUnknown(t *testing.T) {
 		b.Keeper(t, "S").Finish(t)
 		db, err := b.Store.DB.DB()
 		check.Must(t, err)
-		cfg := Config{Store: kit.Onto(t, b.Store.On, failingPool{db}), Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)}
+		cfg := Config{Store: kit.Onto(t, b.Store.WithPool, failingPool{db}), Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)}
 		if o, err := New(cfg).Order(ctx, "ann", first, "S", "l"); err == nil {
 			t.Errorf("order %s, while the database fails: got %s, want an error", first, o.ID)
 		} else {
 			check.Is(t, err, kit.ErrFault)
 		}
-		cfg.Store, cfg.Gate = b.Store, failingHeld{b.Gate}
+		cfg.Store, cfg.Gate = b.Store, failingFindHold{b.Gate}
 		if o, err := New(cfg).Order(ctx, "ann", uuid.NewString(), "S", "l"); err != nil || o.ID != second {
 			t.Errorf("order with key l, while the gate cannot be asked: got %+v, error %v, want %s", o, err, second)
 		}

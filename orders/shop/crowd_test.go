@@ -133,8 +133,8 @@ func (c *crowd) verify(t *testing.T) {
 	s, err := p.store.Sale(t.Context(), c.sku)
 	check.Must(t, err)
 	for buyer, n := range units {
-		if n > s.PerBuyerLimit {
-			t.Errorf("buyer %s: got %d units, want at most %d", buyer, n, s.PerBuyerLimit)
+		if n > s.UnitsPerBuyer {
+			t.Errorf("buyer %s: got %d units, want at most %d", buyer, n, s.UnitsPerBuyer)
 		}
 	}
 	t.Logf("%d durable orders, %d undecided; refused or failed: %v; audit: %+v", c.success.Load(), len(c.undecided), c.failed, a)

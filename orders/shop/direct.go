@@ -19,25 +19,25 @@ const maxOnPayment = 4096
 // A sharedCommit commits orders without a gate. Orders that arrive while a transaction of
 // their SKU is in progress wait, and share the next transaction.
 type sharedCommit struct {
-	*coalesce.Group[inventory.Queued, orders.Decision]
-	commit  func(context.Context, string, []inventory.Queued) ([]orders.Decision, error)
+	*coalesce.Group[inventory.QueuedOrder, orders.Decision]
+	commit  func(context.Context, string, []inventory.QueuedOrder) ([]orders.Decision, error)
 	refused *atomic.Int64 // number of orders refused because too many buyers waited
 }
 
 // newSharedCommit returns a sharedCommit. buyers, batch and transactions are the maximum
 // numbers of waiting buyers, of orders in one transaction, and of concurrent transactions.
-func newSharedCommit(timeout time.Duration, buyers, batch, transactions int, commit func(context.Context, string, []inventory.Queued) ([]orders.Decision, error)) *sharedCommit {
+func newSharedCommit(timeout time.Duration, buyers, batch, transactions int, commit func(context.Context, string, []inventory.QueuedOrder) ([]orders.Decision, error)) *sharedCommit {
 	c := &sharedCommit{commit: commit, refused: new(atomic.Int64)}
-	c.Group = coalesce.New(coalesce.Config[inventory.Queued, orders.Decision]{
-		Callers: buyers, Batch: batch, Calls: transactions, Timeout: timeout, Call: c.call,
+	c.Group = coalesce.New(coalesce.Config[inventory.QueuedOrder, orders.Decision]{
+		MaxCallers: buyers, MaxBatch: batch, MaxCalls: transactions, Timeout: timeout, Call: c.call,
 	})
 	return c
 }
 
 // call commits a batch in one transaction. If the database refuses the data of an order, each
 // order is committed alone. Otherwise one bad order would make the whole batch fail.
-func (c *sharedCommit) call(ctx context.Context, sku string, batch []*coalesce.Caller[inventory.Queued, orders.Decision]) {
-	queued := make([]inventory.Queued, len(batch))
+func (c *sharedCommit) call(ctx context.Context, sku string, batch []*coalesce.Caller[inventory.QueuedOrder, orders.Decision]) {
+	queued := make([]inventory.QueuedOrder, len(batch))
 	for i, b := range batch {
 		queued[i] = b.Q
 	}
@@ -56,7 +56,7 @@ func (c *sharedCommit) call(ctx context.Context, sku string, batch []*coalesce.C
 
 // place commits one order. If ctx ends before the commit, the order may still become durable,
 // and a retry with the same key finds it. Errors: inventory.ErrBusy, the errors of commit.
-func (c *sharedCommit) place(ctx context.Context, sku string, q inventory.Queued) (orders.Decision, error) {
+func (c *sharedCommit) place(ctx context.Context, sku string, q inventory.QueuedOrder) (orders.Decision, error) {
 	d, err := c.Do(ctx, sku, q)
 	if errors.Is(err, coalesce.ErrFull) {
 		c.refused.Add(1)
@@ -65,12 +65,12 @@ func (c *sharedCommit) place(ctx context.Context, sku string, q inventory.Queued
 	return d, err
 }
 
-// placeDirect places an order by a shared commit, without a gate. If the sale has changed since
+// placeWithoutGate places an order by a shared commit, without a gate. If the sale has changed since
 // this node read it, the commit does nothing, and the order is routed once more.
-func (s *Service) placeDirect(ctx context.Context, c *sharedCommit, p Placement) (Placed, error) {
+func (s *Service) placeWithoutGate(ctx context.Context, c *sharedCommit, p Placement) (Placed, error) {
 	within, cancel := context.WithTimeout(ctx, s.cfg.Wait+s.store.Timeout)
 	defer cancel()
-	d, err := c.place(within, p.SKU, inventory.Queued{
+	d, err := c.place(within, p.SKU, inventory.QueuedOrder{
 		OrderID: orders.NewOrderID(p.SKU), Buyer: p.Buyer, Quantity: p.Quantity, Key: p.Key, Fingerprint: orders.Fingerprint(p.SKU, p.Quantity),
 	})
 	changed := errors.Is(err, orders.ErrTakesUnits) || errors.Is(err, orders.ErrNotDirect)
@@ -84,9 +84,9 @@ func (s *Service) placeDirect(ctx context.Context, c *sharedCommit, p Placement)
 	case err != nil:
 		return Placed{}, errors.Join(orders.ErrUnavailable, err)
 	case d.Refused != "":
-		return s.refused(ctx, p, refusal{reason: d.Refused.Err(), source: database})
+		return s.answerRefusal(ctx, p, refusal{reason: d.Refused.Err(), source: database})
 	}
-	return accepted(d.Order, d.Action != orders.Insert)
+	return outcomeOf(d.Order, d.Action != orders.Insert)
 }
 
 // reroute refreshes this node's copy of the sales, and routes the order once more.

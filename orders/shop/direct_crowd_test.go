@@ -62,23 +62,23 @@ func TestRedisComesAndGoesUnderLoad(t *testing.T) {
 // directRules contains the functions that enter direct mode and place orders in it.
 type directRules struct {
 	enter func(*testing.T, *bare.Bare)
-	order func(*testing.T, *bare.Bare, []inventory.Queued) ([]orders.Decision, error)
+	order func(*testing.T, *bare.Bare, []inventory.QueuedOrder) ([]orders.Decision, error)
 }
 
 var rightRules = directRules{
 	enter: func(t *testing.T, b *bare.Bare) {
 		check.Must(t, check.Err(bare.EnterDirect(t, b.Store, time.Minute))) // the sale may be in direct mode already
 	},
-	order: func(t *testing.T, b *bare.Bare, batch []inventory.Queued) ([]orders.Decision, error) {
-		return b.Store.Direct(t.Context(), "S", batch)
+	order: func(t *testing.T, b *bare.Bare, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
+		return b.Store.CommitDirect(t.Context(), "S", batch)
 	},
 }
 
 // directTwins maps the name of a defect to rules that have it. The right rules have no name.
 var directTwins = map[string]directRules{
 	"": rightRules,
-	"orders not conditional on the mode": {enter: rightRules.enter, order: func(t *testing.T, b *bare.Bare, batch []inventory.Queued) ([]orders.Decision, error) {
-		return b.Store.CommitPastGate(t.Context(), "S", batch, store.PastGate, nil, func(*store.LockedSale) bool { return true })
+	"orders not conditional on the mode": {enter: rightRules.enter, order: func(t *testing.T, b *bare.Bare, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
+		return b.Store.CommitWithoutGate(t.Context(), "S", batch, store.DirectMode, nil, func(*store.LockedSale) bool { return true })
 	}},
 }
 
@@ -111,8 +111,8 @@ func TestDirectModeInAnyOrder(t *testing.T) {
 // anyOrder runs random steps on empty stores, and returns the violations.
 func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wrong []string) {
 	t.Helper()
-	b.Empty(t)
-	kit.Put(t, b.Store, kit.Sale("S", 3, 3))
+	b.DeleteAll(t)
+	kit.PutSale(t, b.Store, kit.Sale("S", 3, 3))
 	keepers := []*bare.Keeper{b.Keeper(t, "S")}
 	keepers[0].Finish(t)
 	accepted := map[string]bool{}
@@ -127,7 +127,7 @@ func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wro
 				OrderID: q.OrderID, SKU: "S", Buyer: buyer, Quantity: units, Key: key, Fingerprint: q.Fingerprint,
 			})
 		case 2, 3, 4:
-			decisions, err := rules.order(t, b, []inventory.Queued{asked(buyer, key, units), asked("joe", key, units)})
+			decisions, err := rules.order(t, b, []inventory.QueuedOrder{asked(buyer, key, units), asked("joe", key, units)})
 			if err != nil && !errors.Is(err, orders.ErrNotDirect) {
 				t.Fatalf("direct commit: got error %v, want none or ErrNotDirect", err)
 			}
@@ -141,9 +141,9 @@ func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wro
 			rules.enter(t, b)
 		case 6: // a replaced keeper may work as well
 			k := keepers[r.IntN(len(keepers))]
-			k.Want |= keeper.Release
+			k.Work |= keeper.ReleaseHolds
 			if r.IntN(2) == 0 {
-				k.Want |= keeper.Inspect
+				k.Work |= keeper.CorrectGate
 			}
 			if err := k.Step(t.Context()); err != nil && !fencedOff(err) {
 				t.Fatalf("step of the keeper: got error %v, want none or a fencing error", err)
@@ -177,7 +177,7 @@ func (rules directRules) anyOrder(t *testing.T, b *bare.Bare, r *rand.Rand) (wro
 			wrong = append(wrong, "refused, and durable: "+id)
 		}
 	}
-	return append(wrong, b.Wrong(t)...)
+	return append(wrong, b.Inconsistencies(t)...)
 }
 
 // cancelOne cancels one of the pending orders, if there is one.

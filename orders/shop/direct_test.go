@@ -23,7 +23,7 @@ import (
 // soonDirect makes a node enter and leave direct mode after 100 ms.
 func soonDirect(c *Config) {
 	c.Keeper.Lease = time.Second
-	c.Direct.After = 100 * time.Millisecond
+	c.Direct.EnterAfter = 100 * time.Millisecond
 }
 
 // modeOf returns the mode of sale S in the database.
@@ -39,7 +39,7 @@ func untilMode(t testing.TB, mode string, nodes ...*shop) {
 	t.Helper()
 	check.Eventually(t, "S has mode "+mode, func() bool {
 		for _, p := range nodes {
-			if sale := p.catalog.Known("S"); modeOf(t, p.store) != mode || sale == nil || sale.Mode != mode {
+			if sale := p.catalog.Cached("S"); modeOf(t, p.store) != mode || sale == nil || sale.Mode != mode {
 				return false
 			}
 		}
@@ -127,7 +127,7 @@ func TestDirectMode(t *testing.T) {
 		wire.Restore()
 		untilMode(t, orders.ModeGate, a, b)
 		a.settledAt(t, 4, 3)
-		if a.Controller().Counters().DirectLeft.Load()+b.Controller().Counters().DirectLeft.Load() != 1 {
+		if a.Controller().Counters().DirectEnded.Load()+b.Controller().Counters().DirectEnded.Load() != 1 {
 			t.Error("sale: got direct mode left not exactly once, want once")
 		}
 		check.Eventually(t, "joe has the last units, through the gate", func() bool {
@@ -197,7 +197,7 @@ func TestEnterDirect(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, dsn string) {
 		const alive = time.Minute
 		st := bare.OpenStore(t, dsn)
-		kit.Put(t, st, kit.Sale("S", 10, 5))
+		kit.PutSale(t, st, kit.Sale("S", 10, 5))
 		enters := func(want bool, when string) {
 			t.Helper()
 			entered, err := bare.EnterDirect(t, st, alive)
@@ -212,7 +212,7 @@ func TestEnterDirect(t *testing.T) {
 		}
 		beat := func(node string, unwritable ...string) {
 			t.Helper()
-			nodes, err := st.Beat(t.Context(), node, unwritable, alive)
+			nodes, err := st.Heartbeat(t.Context(), node, unwritable, alive)
 			if err != nil || !slices.ContainsFunc(nodes, func(n store.Node) bool { return n.ID == node }) {
 				t.Fatalf("heartbeat of %s: got nodes %+v, error %v, want it among them", node, nodes, err)
 			}
@@ -226,7 +226,7 @@ func TestEnterDirect(t *testing.T) {
 		enters(true, "once the keeper is dead")
 		kit.Exec(t, st.DB, "UPDATE nodes SET seen_at = ? WHERE id = 'keeper'", kit.ClockOf(t, st.DB).Add(2*alive))
 		enters(true, "once the database's clock was set back")
-		if nodes, err := st.Beat(t.Context(), "me", []string{inventory.Standalone}, alive); err != nil || len(nodes) != 1 || nodes[0].ID != "me" {
+		if nodes, err := st.Heartbeat(t.Context(), "me", []string{inventory.Standalone}, alive); err != nil || len(nodes) != 1 || nodes[0].ID != "me" {
 			t.Errorf("live nodes: got %+v, error %v, want only me", nodes, err)
 		}
 		beat("keeper", inventory.Standalone)
@@ -280,7 +280,7 @@ func TestEnteringFencesTheKeeper(t *testing.T) {
 // directly places an order in direct mode, and ends the test if the order is refused.
 func directly(t testing.TB, b *bare.Bare, buyer, key string, quantity int64) *orders.Order {
 	t.Helper()
-	d, err := b.Store.Direct(t.Context(), "S", []inventory.Queued{asked(buyer, key, quantity)})
+	d, err := b.Store.CommitDirect(t.Context(), "S", []inventory.QueuedOrder{asked(buyer, key, quantity)})
 	if err != nil || d[0].Refused != "" {
 		t.Fatalf("direct order of %s: got %+v, error %v, want it accepted", buyer, d, err)
 	}
@@ -288,8 +288,8 @@ func directly(t testing.TB, b *bare.Bare, buyer, key string, quantity int64) *or
 }
 
 // asked returns a new order of S for the queue or for a shared commit.
-func asked(buyer, key string, quantity int64) inventory.Queued {
-	return inventory.Queued{
+func asked(buyer, key string, quantity int64) inventory.QueuedOrder {
+	return inventory.QueuedOrder{
 		OrderID: uuid.Must(uuid.NewV7()).String(), Buyer: buyer, Quantity: quantity, Key: key, Fingerprint: orders.Fingerprint("S", quantity),
 	}
 }

@@ -6,6 +6,8 @@
 // durable (package keeper) and sends a notice. The caller waits for that notice
 // (replay.go, waiters.go).
 //
-// Every final refusal passes through Service.refuse (replay.go). If the refusal may not be
-// final, refuse returns ErrUnavailable instead.
+// Every final refusal of a request with a key passes through Service.finalOrUnavailable (replay.go), except
+// refusals that rest on a durable row. If a refusal may
+// not be final, finalOrUnavailable returns
+// ErrUnavailable instead.
 package shop

@@ -69,7 +69,7 @@ func TestDriftUnderLoad(t *testing.T) {
 		}
 		c.waitFor(t, "after every kind of drift", 20)
 		stop()
-		check.Eventually(t, "both stores agree", func() bool { return len(b.Wrong(t)) == 0 })
+		check.Eventually(t, "both stores agree", func() bool { return len(b.Inconsistencies(t)) == 0 })
 		if p.Controller().Counters().Repaired.Load() == 0 {
 			t.Error("drift: got no repair, want one")
 		}

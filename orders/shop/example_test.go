@@ -18,11 +18,11 @@ import (
 )
 
 // A program runs a node without HTTP. The node has a gate, keepers, expiry and repairs. Any
-// number of such programs may share the stores.
+// number of these nodes may share the stores.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	stores, err := servers.Embedded(ctx) // a real program has the URL of a Redis and the DSN of a MySQL
+	stores, err := servers.StartEmbedded(ctx) // a real program has the URL of a Redis and the DSN of a MySQL
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -42,14 +42,14 @@ func Example() {
 	defer func() { _ = rdb.Close() }()
 
 	sh := shop.New(shop.Config{
-		Store: st, Gate: inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{})}, Redis: rdb,
+		Store: st, Gate: inventory.KeeperGate{Gate: inventory.New(rdb, inventory.Config{})}, Redis: rdb,
 		Wait: time.Minute, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	stopped := make(chan error)
 	go func() { stopped <- sh.Run(ctx) }()
 
 	sale := orders.Sale{
-		SKU: "sneaker", Name: "Sneaker", Price: 12900, Currency: "EUR", Total: 2, PerBuyerLimit: 1,
+		SKU: "sneaker", Name: "Sneaker", Price: 12900, Currency: "EUR", Total: 2, UnitsPerBuyer: 1,
 		OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(time.Hour), PaymentWindowS: 900,
 	}
 	for {

@@ -35,8 +35,8 @@ func TestPaidInTheInstantOfExpiry(t *testing.T) {
 	const n = 1000
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", n, 2))
-		now, ids := kit.ClockOf(t, b.Store.DB), kit.Stock(t, b.Store.DB, n)
-		check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
+		now, ids := kit.ClockOf(t, b.Store.DB), kit.InsertPendingOrders(t, b.Store.DB, n)
+		check.Must(t, check.Err(b.Store.RequestRebuild(t.Context(), "S")))
 		p := open(t, s, func(c *Config) { c.SweepEvery = 2 * time.Millisecond })
 		check.Eventually(t, "the gate is built", func() bool {
 			view, err := p.gate.Inspect(t.Context(), "S")

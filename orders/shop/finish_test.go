@@ -62,12 +62,12 @@ func TestRedisForgetsASaleThatIsOver(t *testing.T) {
 		if len(kept()) == 0 {
 			t.Fatal("Redis: it has forgotten a sale with an open order, want the sale kept")
 		}
-		kit.Overdue(t, p.store.DB, pending.Order.ID)
+		kit.MakeOverdue(t, p.store.DB, pending.Order.ID)
 		_, err = untilKnown(t, func() (map[string]int64, error) { return p.store.Expire(ctx) })
 		check.Must(t, err)
 		p.Controller().RequestInspect(ctx, "S")
 		check.Eventually(t, "Redis has forgotten the sale", func() bool {
-			return len(kept()) == 0 && p.catalog.Known("S").Mode == orders.ModeOver && len(p.Controller().Kept()) == 0
+			return len(kept()) == 0 && p.catalog.Cached("S").Mode == orders.ModeOver && len(p.Controller().KeptSKUs()) == 0
 		})
 
 		if replay, err := place("paid"); err != nil || !replay.Replayed || replay.Order.Status != orders.Paid {

@@ -12,7 +12,7 @@ import (
 // node's copy. If either check fails, the order is refused before the gate is asked.
 func (s *Service) admit(ctx context.Context, p Placement) (*orders.Sale, error) {
 	if epoch, soldOut := s.remembersSoldOut(p); soldOut {
-		_, err := s.refused(ctx, p, refusal{reason: inventory.ErrSoldOut, source: memory, epoch: epoch})
+		_, err := s.answerRefusal(ctx, p, refusal{reason: inventory.ErrSoldOut, source: memory, epoch: epoch})
 		return nil, err
 	}
 	if err := s.cfg.Limiter.Allow(ctx, p.Buyer, p.IP, p.SKU); err != nil {
@@ -21,23 +21,24 @@ func (s *Service) admit(ctx context.Context, p Placement) (*orders.Sale, error) 
 	return s.catalog.Sale(ctx, p.SKU)
 }
 
-// remembersSoldOut reports whether this node remembers that the sale has sold out. epoch is
-// that of the gate that was sold out. It returns false in direct mode, and for a request with
-// a key if orders take no units: the gate does not know those orders.
+// remembersSoldOut reports whether this node remembers that the sale has sold out. epoch is the
+// epoch of the gate that was sold out. soldOut is false in direct mode. It is also false for a
+// request with a key if orders take no units, because the gate does not know orders without
+// units.
 func (s *Service) remembersSoldOut(p Placement) (epoch int64, soldOut bool) {
-	sale := s.catalog.Known(p.SKU)
+	sale := s.catalog.Cached(p.SKU)
 	if sale == nil || p.Key != "" && sale.TakesOnPayment() || sale.Mode == orders.ModeDirect {
 		return 0, false
 	}
 	epoch, soldOut = s.gate.KnownSoldOut(p.SKU, p.Buyer)
-	// A fresh copy that does not vouch for that gate overrules the memory: another gate may
-	// have units. With an old copy the memory stands, and refuse returns ErrUnavailable for a
-	// request with a key.
+	// If the copy is fresh but does not vouch for the gate, a newer gate may have units, so the
+	// gate is asked. If the copy is old, it proves nothing. The memory then counts, and
+	// finalOrUnavailable returns ErrUnavailable for a request with a key.
 	return epoch, soldOut && (s.catalog.Vouches(p.SKU, epoch) || !s.catalog.IsFresh())
 }
 
 // reserve places an order through the gate, which takes the units and queues the order. Then
-// answer waits for the keeper.
+// awaitKeeper waits for the keeper.
 func (s *Service) reserve(ctx context.Context, p Placement, sale *orders.Sale) (Placed, error) {
 	request := inventory.Request{
 		OrderID: orders.NewOrderID(p.SKU), SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,
@@ -47,34 +48,34 @@ func (s *Service) reserve(ctx context.Context, p Placement, sale *orders.Sale) (
 	defer func() { s.waiters.leave(waiter) }()
 	reserved, err := s.gate.Reserve(ctx, request)
 	if err != nil {
-		return s.refusedAtGate(ctx, p, reserved.Epoch, err)
+		return s.answerRefusalOfGate(ctx, p, reserved.Epoch, err)
 	}
 	if reserved.Epoch < sale.Epoch { // an old gate has accepted the order, so no keeper commits it
 		return Placed{}, inventory.ErrRebuilding
 	}
-	pending := &orders.Order{
+	unconfirmed := &orders.Order{
 		ID: reserved.OrderID, SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,
-		Amount: sale.Price * p.Quantity, Currency: sale.Currency, Status: orders.Reserved, CreatedAt: reserved.At,
+		Amount: sale.Price * p.Quantity, Currency: sale.Currency, Status: orders.Reserved, CreatedAt: reserved.AcceptedAt,
 	}
 	if reserved.Replayed { // another request made the order: wait for that order
 		s.waiters.leave(waiter)
 		waiter = s.waiters.wait(reserved.OrderID)
-		return s.firstOr(ctx, p, waiter, pending)
+		return s.durableOrAwait(ctx, p, waiter, unconfirmed)
 	}
-	return s.answer(ctx, p, waiter, Placed{Order: pending})
+	return s.awaitKeeper(ctx, p, waiter, Placed{Order: unconfirmed})
 }
 
-// refusedAtGate returns the answer for an order that the gate has not accepted. If the error
+// answerRefusalOfGate returns the answer for an order that the gate has not accepted. If the error
 // is not a final refusal, the buyer may repeat the request.
-func (s *Service) refusedAtGate(ctx context.Context, p Placement, epoch int64, err error) (Placed, error) {
+func (s *Service) answerRefusalOfGate(ctx context.Context, p Placement, epoch int64, err error) (Placed, error) {
 	r, ok := errors.AsType[*inventory.Refusal](err)
 	switch {
 	case !ok:
 		return Placed{}, errors.Join(orders.ErrUnavailable, err)
 	case errors.Is(err, inventory.ErrStale):
-		s.controller.Stale(ctx, p.SKU, epoch)
+		s.controller.ReplaceStaleGate(ctx, p.SKU, epoch)
 	case r.Final:
-		return s.refused(ctx, p, refusal{reason: err, source: gate, epoch: epoch, known: r.Known})
+		return s.answerRefusal(ctx, p, refusal{reason: err, source: gate, epoch: epoch, mayBeReplay: r.KnowsBuyer})
 	}
 	return Placed{}, err
 }

@@ -34,7 +34,7 @@ func manySales(t testing.TB, st *store.Store, n int) (skus []string) {
 	for i := range n {
 		sku := fmt.Sprintf("S%04d", i)
 		skus = append(skus, sku)
-		kit.Put(t, st, kit.Sale(sku, 10, 5))
+		kit.PutSale(t, st, kit.Sale(sku, 10, 5))
 	}
 	return skus
 }
@@ -43,7 +43,7 @@ func manySales(t testing.TB, st *store.Store, n int) (skus []string) {
 func keptOnce(skus []string, nodes ...*shop) bool {
 	var kept []string
 	for _, p := range nodes {
-		kept = append(kept, p.Controller().Kept()...)
+		kept = append(kept, p.Controller().KeptSKUs()...)
 	}
 	slices.Sort(kept)
 	return slices.Equal(kept, skus)
@@ -58,7 +58,7 @@ func spread(t *testing.T, skus []string, nodes ...*shop) {
 	}
 	check.Eventually(t, fmt.Sprintf("the SKUs are spread over %v", names), func() bool {
 		for _, p := range nodes {
-			for _, sku := range p.Controller().Kept() {
+			for _, sku := range p.Controller().KeptSKUs() {
 				if controller.ShouldKeep(names, sku) != p.store.Node {
 					return false
 				}
@@ -99,7 +99,7 @@ func TestStoppingNodeHandsOver(t *testing.T) {
 		skus := manySales(t, bare.OpenStore(t, s.SQL), 30)
 		a, b := aNode(t, s, "a"), aNode(t, s, "b")
 		spread(t, skus, a, b)
-		moved := a.Controller().Kept()
+		moved := a.Controller().KeptSKUs()
 		locks := b.locksOf(t, moved)
 		a.stop()
 		for i, lock := range b.locksOf(t, moved) {
@@ -127,16 +127,16 @@ func TestDeadNodeIsReplaced(t *testing.T) {
 		via, wire := servertest.RedisVia(t, s)
 		b, c := aNode(t, s, "b"), aNode(t, s, "c")
 		dead := open(t, via, func(c *Config) {
-			c.Store.Node, c.Direct.After = "a", 200*time.Millisecond
+			c.Store.Node, c.Direct.EnterAfter = "a", 200*time.Millisecond
 		})
 		spread(t, skus, b, c, dead)
-		lost := dead.Controller().Kept()
+		lost := dead.Controller().KeptSKUs()
 		before, err := b.store.Sale(t.Context(), lost[0])
 		check.Must(t, err)
 
 		wire.Cut()
 		check.Eventually(t, "the node is marked as unable to write", func() bool {
-			nodes, err := b.store.Nodes(t.Context(), bare.Patience)
+			nodes, err := b.store.LiveNodes(t.Context(), bare.Patience)
 			return err == nil && slices.ContainsFunc(nodes, func(n store.Node) bool { return n.ID == "a" && n.Unwritable != "" })
 		})
 		for _, sku := range lost { // Redis deletes a lock in this way at the end of its lease
@@ -171,9 +171,9 @@ func TestTakenOverWithinOneLease(t *testing.T) {
 					check.Must(t, check.Err(locks.TryAcquire(t.Context(), "lock:{"+sku+"}")))
 					check.Must(t, check.Err(dead.TakeOver(t.Context(), sku)))
 				}
-				check.Must(t, check.Err(dead.Beat(t.Context(), dead.Node, nil, aLease)))
+				check.Must(t, check.Err(dead.Heartbeat(t.Context(), dead.Node, nil, aLease)))
 				died := time.Now()
-				p := &shop{Service: New(Config{Store: alive, Gate: inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{})}, Redis: rdb, Log: check.Log(t), Keeper: cfg})}
+				p := &shop{Service: New(Config{Store: alive, Gate: inventory.KeeperGate{Gate: inventory.New(rdb, inventory.Config{})}, Redis: rdb, Log: check.Log(t), Keeper: cfg})}
 				p.start(t)
 				check.Eventually(t, "the other node keeps all SKUs", func() bool { return keptOnce(skus, p) })
 				if took := time.Since(died); took <= aLease != within {

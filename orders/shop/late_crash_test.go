@@ -26,7 +26,7 @@ func payAgain(t testing.TB, b *bare.Bare, order, ref string) (hold string) {
 	o := b.Rows(t)[order]
 	hold = uuid.Must(uuid.NewV7()).String()
 	r, err := b.Gate.Reserve(t.Context(), inventory.Request{
-		OrderID: hold, SKU: "S", Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: order, Node: "dead",
+		OrderID: hold, SKU: "S", Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, PaysOrder: order, Node: "dead",
 	})
 	check.Must(t, err)
 	return r.OrderID
@@ -37,7 +37,7 @@ func payAgain(t testing.TB, b *bare.Bare, order, ref string) (hold string) {
 func wrongWithLate(t testing.TB, b *bare.Bare, refs map[string]bool) (wrong []string) {
 	t.Helper()
 	rows, outcomes, units, pending := b.Rows(t), map[string]int{}, map[string]int64{}, int64(0)
-	wrong = kit.BrokenClosing(t, b.Store.DB)
+	wrong = kit.InconsistentOrders(t, b.Store.DB)
 	for id, o := range rows {
 		if o.Status == orders.Paid {
 			outcomes[*o.PaymentRef]++
@@ -67,7 +67,7 @@ func wrongWithLate(t testing.TB, b *bare.Bare, refs map[string]bool) (wrong []st
 	sale, err := b.Store.Sale(t.Context(), "S")
 	check.Must(t, err)
 	for buyer, n := range units {
-		if n > sale.PerBuyerLimit {
+		if n > sale.UnitsPerBuyer {
 			wrong = append(wrong, fmt.Sprintf("%s has %d units", buyer, n))
 		}
 		if count, err := b.Rdb.HGet(t.Context(), "sale:{S}:buyers", buyer).Int64(); err != nil || count != n {
@@ -94,7 +94,7 @@ func belated(t *testing.T, s *servers.Stores) (b *bare.Bare, refs map[string]boo
 		list[buyer] = b.Reserve(t, buyer, "k", 2)
 	}
 	b.Keeper(t, "S").Finish(t)
-	kit.Overdue(t, b.Store.DB, list["ann"], list["bob"], list["eve"])
+	kit.MakeOverdue(t, b.Store.DB, list["ann"], list["bob"], list["eve"])
 	check.Must(t, check.Err(b.Store.Expire(t.Context())))
 	b.Keeper(t, "S").Finish(t)
 	payAgain(t, b, list["ann"], "fits")
@@ -132,17 +132,17 @@ type strike = func(kit.Fault) (kit.Plan, *atomic.Bool)
 // verify checks the result.
 func eachCrash(t *testing.T, ways map[string]strike, queued func(*testing.T, *servers.Stores) (*bare.Bare, map[string]bool, map[string]string), verify func(t *testing.T, b *bare.Bare, p *Service, refs map[string]bool, list map[string]string)) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		for i, step := range []string{"queue", "commit", "ack", "confirm", "mark", "shut", "recount", "install"} {
+		for i, step := range []string{"queue", "commit", "ack", "drop", "mark", "shut", "recount", "install"} {
 			for _, at := range []kit.Fault{{Step: step}, {Step: step, After: true}} {
 				for how, strike := range ways {
 					t.Run(how+" "+at.String(), func(t *testing.T) {
 						b, refs, list := queued(t, s)
-						defer b.Empty(t)
+						defer b.DeleteAll(t)
 						if i >= 5 {
-							check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
+							check.Must(t, check.Err(b.Store.RequestRebuild(t.Context(), "S")))
 						}
 						faults, struck := strike(at)
-						first := b.Failing(t, faults)
+						first := b.FailingKeeper(t, faults)
 						if err := first.Run(t.Context()); !errors.Is(err, kit.ErrFault) || !struck.Load() {
 							t.Fatalf("keeper at %s: got error %v, want the injected fault", at, err)
 						}
@@ -162,7 +162,7 @@ func TestLatePaymentCrash(t *testing.T) {
 	want := []string{"bob over-limit buyer_limit", "eve sold-out sold_out"}
 	ways := map[string]strike{"dies": kit.FromThenOn, "fails": kit.Once}
 	eachCrash(t, ways, belated, func(t *testing.T, b *bare.Bare, p *Service, refs map[string]bool, list map[string]string) {
-		kit.None(t, wrongWithLate(t, b, refs))
+		kit.MustBeEmpty(t, wrongWithLate(t, b, refs))
 		if got := refundsOf(t, b.Store); !kit.SameInAnyOrder(got, want) {
 			t.Errorf("refund claims: got %q, want %q", got, want)
 		}
@@ -184,7 +184,7 @@ func drained(t *testing.T, b *bare.Bare, releaseAll bool) *bare.Keeper {
 	decisions, err := b.Store.Commit(t.Context(), "S", k.Fence(), queue)
 	check.Must(t, err)
 	for _, d := range decisions {
-		if releaseAll || d.Hold == orders.Release {
+		if releaseAll || d.Hold == orders.ReleaseHold {
 			release = append(release, d.Queued.OrderID)
 		}
 	}

@@ -46,7 +46,7 @@ func (p *shop) expired(t testing.TB, buyer string, quantity int64) string {
 		return err == nil && placed.Order.Status == orders.PendingPayment
 	})
 	id := placed.Order.ID
-	kit.Overdue(t, p.store.DB, id)
+	kit.MakeOverdue(t, p.store.DB, id)
 	check.Eventually(t, "the expired units are released", func() bool {
 		o, err := p.store.OrderOf(t.Context(), buyer, id)
 		return err == nil && o.Status == orders.Expired && o.RestoredAt != nil
@@ -161,7 +161,7 @@ func TestPaymentOfAClosedOrderIsRefunded(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := build(t, s, nil) // neither a gate nor a keeper is needed
 		store, ids := p.store, []string(nil)
-		_, ids = bare.Stocked(t, s.SQL, 2)
+		_, ids = bare.StoreWithOrders(t, s.SQL, 2)
 		ctx := t.Context()
 		cancels(t, store, "buyer-0", ids[0], nil)
 		kit.Exec(t, store.DB, "UPDATE orders SET status = ?, reason = 'sold_out' WHERE id = ?", orders.Rejected, ids[1])
@@ -195,7 +195,7 @@ func TestLatePaymentWithoutAnswer(t *testing.T) {
 		}
 		id := b.Reserve(t, "ann", "", 2)
 		b.Keeper(t, "S").Finish(t)
-		kit.Overdue(t, b.Store.DB, id)
+		kit.MakeOverdue(t, b.Store.DB, id)
 		refused(id, "1-early") // the expired units are not released yet
 		b.Keeper(t, "S").Finish(t)
 		refused(id, "2-queued") // no keeper commits the queue
@@ -210,8 +210,8 @@ func TestLatePaymentWithoutAnswer(t *testing.T) {
 		if got := refundsOf(t, b.Store); !slices.Equal(got, want) {
 			t.Errorf("refund claims: got %q, want %q", got, want)
 		}
-		kit.None(t, wrongWithLate(t, b, map[string]bool{"1-early": true, "2-queued": true, "3-no-gate": true}))
-		b.Stands(t, 0, 5)
+		kit.MustBeEmpty(t, wrongWithLate(t, b, map[string]bool{"1-early": true, "2-queued": true, "3-no-gate": true}))
+		b.CheckAudit(t, 0, 5)
 	})
 }
 

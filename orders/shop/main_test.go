@@ -23,8 +23,8 @@ func TestMain(m *testing.M) { servertest.Main(m) }
 type shop struct {
 	*Service
 	rdb  redis.UniversalClient
-	gate inventory.Keeping
-	stop func() // ends Run and waits until it has returned
+	gate inventory.KeeperGate
+	stop func() // ends Run and waits until Run has returned
 }
 
 // open starts a node on the stores. change may be nil.
@@ -69,7 +69,7 @@ func untilKnown[T any](t testing.TB, call func() (T, error)) (answer T, err erro
 }
 
 // settled waits until no order is queued and no release is due, and returns the audit.
-func (p *shop) settled(t testing.TB, sku string) store.Audit { return bare.Settled(t, p, sku) }
+func (p *shop) settled(t testing.TB, sku string) store.Audit { return bare.WaitSettled(t, p, sku) }
 
 // settledAt waits until S is settled, and compares the units sold, available and, if given,
 // paid.

@@ -64,14 +64,14 @@ func TestThousandSales(t *testing.T) {
 	})
 }
 
-// hungGate is a Gate whose Queue does not return until free is closed.
+// hungGate is a Gate whose ReadQueue does not return until free is closed.
 type hungGate struct {
 	Gate
 	free  chan struct{}
 	calls atomic.Int64 // calls that wait for an answer
 }
 
-func (g *hungGate) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.Queued, error) {
+func (g *hungGate) ReadQueue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error) {
 	g.calls.Add(1)
 	defer g.calls.Add(-1)
 	select {
@@ -79,7 +79,7 @@ func (g *hungGate) Queue(ctx context.Context, sku, after string, limit int64) ([
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	return g.Gate.Queue(ctx, sku, after, limit)
+	return g.Gate.ReadQueue(ctx, sku, after, limit)
 }
 
 // While three hundred sales have orders to commit, a node works on 64 of them at a time,
@@ -87,7 +87,7 @@ func (g *hungGate) Queue(ctx context.Context, sku, after string, limit int64) ([
 func TestConcurrentPassesAreBounded(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		rdb := servertest.Connect(t, servertest.InTime(t).URL)
-		gate := &hungGate{Gate: inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{})}, free: make(chan struct{})}
+		gate := &hungGate{Gate: inventory.KeeperGate{Gate: inventory.New(rdb, inventory.Config{})}, free: make(chan struct{})}
 		close(gate.free)
 		p := &shop{Service: New(Config{Store: bare.OpenStore(t, servertest.OpenSQL(t, servers.KindEmbedded)), Gate: gate, Redis: rdb, Log: check.Log(t)})}
 		skus := manySales(t, p.store, 300)

@@ -17,7 +17,7 @@ import (
 // gate refuses the payment, a refund claim is recorded. If the payer is not patient, a claim is
 // recorded although the payment is queued.
 func (m *modelSale) payLate(o *orders.Order, ref string, patient bool) {
-	ctx, p := m.outer.Context(), orders.LatePayment{Order: o.ID, Ref: ref}
+	ctx, p := m.outer.Context(), orders.Payment{OrderID: o.ID, Ref: ref}
 	row, decided, err := m.Store.Payment(ctx, o.Buyer, o.ID, ref)
 	_, refunded := m.refunds[p]
 	mine := o.PaymentRef != nil && *o.PaymentRef == ref
@@ -28,12 +28,12 @@ func (m *modelSale) payLate(o *orders.Order, ref string, patient bool) {
 	if decided || row.RestoredAt == nil {
 		return
 	}
-	late := &latePayment{Service: m.shop, ref: ref}
+	late := &payment{Service: m.shop, ref: ref}
 	reason := late.holdAgain(ctx, row)
 	if hold := late.hold; hold != nil {
 		late.stop()
-		if !slices.ContainsFunc(m.queued, func(q inventory.Queued) bool { return q.OrderID == hold.id }) {
-			m.queued = append(m.queued, inventory.Queued{OrderID: hold.id, Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, Pays: o.ID})
+		if !slices.ContainsFunc(m.queued, func(q inventory.QueuedOrder) bool { return q.OrderID == hold.id }) {
+			m.queued = append(m.queued, inventory.QueuedOrder{OrderID: hold.id, Buyer: o.Buyer, Quantity: o.Quantity, Key: ref, PaysOrder: o.ID})
 		}
 	}
 	if reason == "" && !patient {
@@ -78,7 +78,7 @@ func (m *modelSale) order(p Placement) {
 		m.t.Fatalf("order %+v without a keeper: got %+v, want a reserved order", p, answer.Order)
 	}
 	if err == nil && answer.Order.Status == orders.Reserved && !answer.Replayed {
-		m.queued = append(m.queued, inventory.Queued{
+		m.queued = append(m.queued, inventory.QueuedOrder{
 			OrderID: answer.Order.ID, Buyer: p.Buyer, Quantity: p.Quantity, Key: p.Key, Fingerprint: orders.Fingerprint(p.SKU, p.Quantity),
 		})
 	}
@@ -109,7 +109,7 @@ func (m *modelSale) close(o *orders.Order, how string) {
 			want = orders.ErrOrderClosed
 		}
 	case "pay too late":
-		kit.Overdue(m.outer, m.Store.DB, id)
+		kit.MakeOverdue(m.outer, m.Store.DB, id)
 		_, err = m.Store.Pay(ctx, o.Buyer, id, "ref")
 		if o.Status == orders.PendingPayment {
 			o.Status = orders.Expired
@@ -120,7 +120,7 @@ func (m *modelSale) close(o *orders.Order, how string) {
 			want = orders.ErrAlreadyPaid
 		}
 	case "expire":
-		kit.Overdue(m.outer, m.Store.DB, id)
+		kit.MakeOverdue(m.outer, m.Store.DB, id)
 		_, err = m.Store.Expire(ctx)
 		if o.Status == orders.PendingPayment {
 			o.Status = orders.Expired
@@ -140,7 +140,7 @@ func (m *modelSale) keep(faults kit.Plan) {
 		}
 		return nil
 	})
-	k := bare.KeeperOf(m.outer, bare.FaultyStore(m.outer, m.Store, plan), bare.Faulty(m.Gate, plan), "S")
+	k := bare.KeeperOf(m.outer, bare.FaultyStore(m.outer, m.Store, plan), bare.FaultyGate(m.Gate, plan), "S")
 	failing = faults != nil
 	if err := k.Run(m.outer.Context()); err != nil && !errors.Is(err, kit.ErrFault) {
 		m.t.Fatalf("keeper's run: got error %v, want none or the injected fault", err)
@@ -151,7 +151,7 @@ func (m *modelSale) keep(faults kit.Plan) {
 
 // stale runs an earlier keeper again, which does not know that it may have been replaced.
 func (m *modelSale) stale(k *bare.Keeper, newest bool) {
-	k.Want |= keeper.Release | keeper.Inspect
+	k.Work |= keeper.ReleaseHolds | keeper.CorrectGate
 	err := k.Run(context.WithoutCancel(m.outer.Context()))
 	fenced := errors.Is(err, orders.ErrFenced)
 	if err != nil && !fenced || newest && fenced {

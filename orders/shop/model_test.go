@@ -29,9 +29,9 @@ type modelSale struct {
 	shop  *Service
 	put   orders.Sale
 
-	queued  []inventory.Queued // accepted by the gate and not yet found in the database, in order
-	rows    []orders.Order     // rows that the database must have
-	refunds map[orders.LatePayment]orders.Reason
+	queued  []inventory.QueuedOrder // accepted by the gate and not yet found in the database, in order
+	rows    []orders.Order          // rows that the database must have
+	refunds map[orders.Payment]orders.Reason
 	keepers []*bare.Keeper // all keepers of the run, the newest last
 	isOpen  bool           // the gate is open, so ErrRebuilding means that units are cooling down
 }
@@ -40,23 +40,23 @@ type modelSale struct {
 // call move from queued to rows. kit.Decision must make the same decisions.
 func (m *modelSale) agree(when string) {
 	real := m.Bare.Rows(m.outer)
-	refunds := map[orders.LatePayment]orders.Reason{}
+	refunds := map[orders.Payment]orders.Reason{}
 	list, _, err := m.Store.Claims(m.outer.Context(), 1000, "")
 	if err != nil {
 		m.t.Fatalf("read the queue: got error %v, want none", err)
 	}
 	for _, r := range list {
-		refunds[orders.LatePayment{Order: r.OrderID, Ref: r.PaymentRef}] = r.Reason
+		refunds[orders.Payment{OrderID: r.OrderID, Ref: r.PaymentRef}] = r.Reason
 	}
-	m.queued = slices.DeleteFunc(m.queued, func(q inventory.Queued) bool {
-		if p, late := orders.LateOf(q); late {
-			return m.agreeLate(when, q, p, real[p.Order], refunds[p])
+	m.queued = slices.DeleteFunc(m.queued, func(q inventory.QueuedOrder) bool {
+		if p, ok := orders.PaymentOf(q); ok {
+			return m.agreeLate(when, q, p, real[p.OrderID], refunds[p])
 		}
 		row, ok := real[q.OrderID]
 		if !ok {
 			return false
 		}
-		decision := kit.Decision(&m.put, m.rows, q)
+		decision := kit.ModelDecision(&m.put, m.rows, q)
 		want := map[string]orders.Status{"sold": orders.PendingPayment, "rejected sold_out": orders.Rejected, "rejected buyer_limit": orders.Rejected}[decision]
 		if row.Status != want || row.Status == orders.Rejected && "rejected "+string(row.Reason) != decision {
 			m.t.Fatalf("decision %s: order %+v became %s %s, the model wants %s", when, q, row.Status, row.Reason, decision)
@@ -84,14 +84,14 @@ func (m *modelSale) agree(when string) {
 // agreeLate compares the outcome of a late payment with the model. It returns true once the
 // payment has paid its order or has a refund claim. A payment that was superseded by another
 // one has no outcome of its own.
-func (m *modelSale) agreeLate(when string, q inventory.Queued, p orders.LatePayment, row orders.Order, refund orders.Reason) bool {
-	o := m.row(p.Order)
+func (m *modelSale) agreeLate(when string, q inventory.QueuedOrder, p orders.Payment, row orders.Order, refund orders.Reason) bool {
+	o := m.row(p.OrderID)
 	paid := row.HoldID != nil && *row.HoldID == q.OrderID && o.Status != orders.Paid
 	if _, known := m.refunds[p]; !paid && (known || refund == "") {
 		return false
 	}
 	want := ""
-	if units := m.units(o.Buyer); units+o.Quantity > m.put.PerBuyerLimit {
+	if units := m.units(o.Buyer); units+o.Quantity > m.put.UnitsPerBuyer {
 		want = "buyer_limit"
 	} else if m.sold()+o.Quantity > m.put.Total {
 		want = "sold_out"
@@ -147,8 +147,8 @@ func (m *modelSale) end() {
 		if o.Status.CountsAsSold() {
 			units[o.Buyer] += o.Quantity
 		}
-		if units[o.Buyer] > m.put.PerBuyerLimit {
-			m.t.Fatalf("buyer %s: got %d units, want at most %d", o.Buyer, units[o.Buyer], m.put.PerBuyerLimit)
+		if units[o.Buyer] > m.put.UnitsPerBuyer {
+			m.t.Fatalf("buyer %s: got %d units, want at most %d", o.Buyer, units[o.Buyer], m.put.UnitsPerBuyer)
 		}
 	}
 	if view, err := m.Gate.Inspect(m.outer.Context(), "S"); err != nil || view.Holds != pending {
@@ -179,14 +179,14 @@ func TestRandomStepsAgainstModel(t *testing.T) {
 	s := servertest.Open(t, servers.KindEmbedded)
 	b := bare.Open(t, s, kit.Sale("S", 1, 1))
 	rapid.Check(t, func(r *rapid.T) {
-		b.Empty(t)
+		b.DeleteAll(t)
 		b.Gate = bare.NewGate(b.Rdb, time.Nanosecond) // has no memory of the last run
-		m := &modelSale{Bare: b, t: r, outer: t, refunds: map[orders.LatePayment]orders.Reason{}, put: kit.Sale("S", rapid.Int64Range(1, 8).Draw(r, "total"), 3)}
+		m := &modelSale{Bare: b, t: r, outer: t, refunds: map[orders.Payment]orders.Reason{}, put: kit.Sale("S", rapid.Int64Range(1, 8).Draw(r, "total"), 3)}
 		m.shop = New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)})
-		kit.Put(t, b.Store, m.put)
+		kit.PutSale(t, b.Store, m.put)
 		m.keep(nil)
 		buyer, key := rapid.SampledFrom([]string{"ann", "bob", "eve", "joe"}), rapid.SampledFrom([]string{"", "", "k", "l", "m"})
-		step := rapid.SampledFrom([]string{"queue", "commit", "ack", "release", "confirm", "mark", "terms", "shut", "recount", "install"})
+		step := rapid.SampledFrom([]string{"queue", "commit", "ack", "release", "drop", "mark", "terms", "shut", "recount", "install"})
 		ends := rapid.SampledFrom([]string{"pay", "cancel", "cancel", "expire", "pay too late"})
 		for i := range rapid.IntRange(5, 40).Draw(r, "steps") {
 			do := rapid.SampledFrom([]string{
@@ -229,7 +229,7 @@ func TestRandomStepsAgainstModel(t *testing.T) {
 					m.put = changed
 				}
 			case "rebuild":
-				check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
+				check.Must(t, check.Err(b.Store.RequestRebuild(t.Context(), "S")))
 			case "flush":
 				check.Must(t, b.Rdb.FlushAll(t.Context()).Err())
 				m.agree("before Redis loses its data")

@@ -103,7 +103,7 @@ func TestKeeperWorksWithoutMessages(t *testing.T) {
 // answer is lost here.
 func TestRecheckWaitsForTheBarrier(t *testing.T) {
 	s, toMySQL := servertest.SQLVia(t, servertest.Open(t, servers.KindReal))
-	_, ids := bare.Stocked(t, s.SQL, 1)
+	_, ids := bare.StoreWithOrders(t, s.SQL, 1)
 	p := build(t, s, nil)
 	w := p.waiters.wait(ids[0])
 	w.since = w.since.Add(-2 * recheckAfter)

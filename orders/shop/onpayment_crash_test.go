@@ -20,7 +20,7 @@ import (
 // orderOnPayment inserts an order that awaits payment, and returns its id.
 func orderOnPayment(t testing.TB, b *bare.Bare, buyer, key string, quantity int64) string {
 	t.Helper()
-	d, err := b.Store.CommitOnPayment(t.Context(), "S", []inventory.Queued{asked(buyer, key, quantity)})
+	d, err := b.Store.CommitOnPayment(t.Context(), "S", []inventory.QueuedOrder{asked(buyer, key, quantity)})
 	if err != nil || d[0].Refused != "" {
 		t.Fatalf("order of %s: got %+v, error %v, want it accepted", buyer, d, err)
 	}
@@ -28,9 +28,10 @@ func orderOnPayment(t testing.TB, b *bare.Bare, buyer, key string, quantity int6
 }
 
 // unpaid returns a sale of 4 units in which payments that take units are queued. ann's first
-// payment fits, and her second is for the same order. bob's order was cancelled since, and cid's
-// has expired. ann's third payment exceeds her limit, and eve's exceeds the total. A gate accepts
-// such payments if Redis has lost data.
+// payment fits, and her second payment is for the same order. After their payments were queued,
+// bob cancelled his order, and cid's order expired. ann's third payment exceeds her limit, and
+// eve's payment exceeds the total. A gate accepts payments like ann's third and eve's if Redis
+// has lost data.
 func unpaid(t *testing.T, s *servers.Stores) (b *bare.Bare, refs map[string]bool, orders map[string]string) {
 	t.Helper()
 	b = bare.Open(t, s, onPayment("S", 4, 2))
@@ -52,7 +53,7 @@ func unpaid(t *testing.T, s *servers.Stores) (b *bare.Bare, refs map[string]bool
 	payAgain(t, b, orders["eve"], "sold-out")
 	more(-20)
 	cancels(t, b.Store, "bob", orders["bob"], nil)
-	kit.Overdue(t, b.Store.DB, orders["cid"])
+	kit.MakeOverdue(t, b.Store.DB, orders["cid"])
 	check.Must(t, check.Err(b.Store.Expire(t.Context())))
 	return b, map[string]bool{"fits": true, "expired": true, "cancelled": true, "over-limit": true, "sold-out": true}, orders
 }
@@ -79,7 +80,7 @@ func TestOnPaymentCrash(t *testing.T) {
 	t.Parallel()
 	ways := map[string]strike{"dies": kit.FromThenOn}
 	eachCrash(t, ways, unpaid, func(t *testing.T, b *bare.Bare, p *Service, refs map[string]bool, list map[string]string) {
-		kit.None(t, wrongUnpaid(t, b, refs))
+		kit.MustBeEmpty(t, wrongUnpaid(t, b, refs))
 		if got := refundsOf(t, b.Store); !kit.SameInAnyOrder(got, unpaidRefunds) {
 			t.Errorf("refund claims: got %q, want %q", got, unpaidRefunds)
 		}
@@ -132,7 +133,7 @@ func TestOnPaymentTwins(t *testing.T) {
 		"a payment counted twice": {func(t *testing.T, b *bare.Bare, list map[string]string) {
 			k := b.Keeper(t, "S")
 			decisions, err := b.Store.Commit(t.Context(), "S", k.Fence(), b.Queue(t)[:1])
-			if err != nil || decisions[0].Action != orders.PayLate {
+			if err != nil || decisions[0].Action != orders.MarkPaid {
 				t.Fatalf("decisions: got %+v, error %v, want a late payment", decisions, err)
 			}
 			kit.Exec(t, b.Store.DB, "UPDATE orders SET status = ?, restored_at = created_at, hold_id = NULL WHERE id = ?", orders.AwaitingPayment, list["ann"])
@@ -182,9 +183,9 @@ func TestOnPaymentDirect(t *testing.T) {
 			pays(t, p, "bob", bob, "bob", inventory.ErrSoldOut, orders.AwaitingPayment)
 			pays(t, p, "ann", more, "more", inventory.ErrBuyerLimit)
 		}
-		kit.Put(t, b.Store, onPayment("S", 9, 2))
+		kit.PutSale(t, b.Store, onPayment("S", 9, 2))
 		b.Keeper(t, "S").Finish(t) // opens a gate, which a node may not have noticed yet
-		d, err := b.Store.Direct(ctx, "S", []inventory.Queued{{OrderID: uuid.NewString(), Buyer: "eve", Quantity: 1, Key: "eve", Pays: eve}})
+		d, err := b.Store.CommitDirect(ctx, "S", []inventory.QueuedOrder{{OrderID: uuid.NewString(), Buyer: "eve", Quantity: 1, Key: "eve", PaysOrder: eve}})
 		if !errors.Is(err, orders.ErrNotDirect) {
 			t.Errorf("direct payment while the gate is open: got %+v, error %v, want %v", d, err, orders.ErrNotDirect)
 		}

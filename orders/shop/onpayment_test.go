@@ -85,7 +85,7 @@ func TestClosedOrdersAwaitingPaymentReleaseNothing(t *testing.T) {
 				t.Fatalf("cancel: got %+v, error %v, want a cancelled order with restored_at", o, err)
 			}
 		}
-		kit.Overdue(t, p.store.DB, expired, late)
+		kit.MakeOverdue(t, p.store.DB, expired, late)
 		check.Eventually(t, "both orders expire", func() bool {
 			rows := kit.RowsOf(t, p.store.DB)
 			return rows[expired].Status == orders.Expired && rows[late].Status == orders.Expired && rows[late].RestoredAt != nil
@@ -159,7 +159,7 @@ func TestReserveOnChanges(t *testing.T) {
 		p.cfg.Wait = 50 * time.Millisecond
 		p.put(t, onPayment("S", 5, 5))
 		awaiting := p.order(t, "ann", "k", 2)
-		if _, err := p.store.PutSale(ctx, kit.Sale("S", 5, 5)); err != nil { // this node has not read it yet
+		if _, err := p.store.PutSale(ctx, kit.Sale("S", 5, 5)); err != nil { // this node has not read the changed sale yet
 			t.Fatalf("put the sale: got error %v, want none", err)
 		}
 		var held Placed

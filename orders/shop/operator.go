@@ -73,7 +73,7 @@ func (s *Service) Rebuild(ctx context.Context, sku string) (store.Audit, error) 
 	if !orders.IsSKU(sku) {
 		return store.Audit{}, orders.ErrNotFound
 	}
-	epoch, err := s.store.AskRebuild(ctx, sku)
+	epoch, err := s.store.RequestRebuild(ctx, sku)
 	if err != nil {
 		return store.Audit{}, err
 	}
@@ -121,7 +121,7 @@ func (s *Service) Audit(ctx context.Context, sku string) (store.Audit, error) {
 		return store.Audit{}, err
 	}
 	if !sale.HasGate() { // a gate that Redis still has sells nothing
-		return s.store.Audit(ctx, s.store.Unsold, sku)
+		return s.store.Audit(ctx, s.store.InspectRows, sku)
 	}
 	return s.store.Audit(ctx, s.gate.Inspect, sku)
 }
@@ -175,7 +175,7 @@ func (s *Service) offers(ctx context.Context, sales []orders.Sale) ([]orders.Off
 	}
 	for i, offer := range gated {
 		if summaries[i].Exists {
-			offer.Available, offer.Queued = summaries[i].Available, summaries[i].Queued
+			offer.Available, offer.QueuedOrders = summaries[i].Available, summaries[i].QueuedOrders
 		}
 	}
 	return offers, nil
@@ -194,7 +194,7 @@ func (s *Service) Claims(ctx context.Context, limit int, cursor string) ([]order
 	return s.store.Claims(ctx, limit, cursor)
 }
 
-// OrdersOf returns a page of buyer's durable orders, and the cursor of the next page.
-func (s *Service) OrdersOf(ctx context.Context, buyer string, limit int, cursor string) ([]orders.Order, string, error) {
+// OrdersOfBuyer returns a page of buyer's durable orders, and the cursor of the next page.
+func (s *Service) OrdersOfBuyer(ctx context.Context, buyer string, limit int, cursor string) ([]orders.Order, string, error) {
 	return s.store.OrdersOfBuyer(ctx, buyer, limit, cursor)
 }

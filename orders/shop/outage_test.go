@@ -65,7 +65,7 @@ func TestMySQLAway(t *testing.T) {
 		const limit = 40
 		p := open(t, s, func(c *Config) {
 			brief(c)
-			c.Gate = inventory.Keeping{Gate: inventory.New(c.Redis, inventory.Config{QueueLimit: limit})}
+			c.Gate = inventory.KeeperGate{Gate: inventory.New(c.Redis, inventory.Config{QueueLimit: limit})}
 		})
 		p.put(t, kit.Sale("S", 1000, 1000))
 		c, stop := gather(t, "S", 20, p)
@@ -155,7 +155,7 @@ func TestStopWaitsForTransactions(t *testing.T) {
 // paused.
 func ownMySQL(t *testing.T) (*servers.Stores, *servers.MySQL) {
 	toRedis := servertest.OpenRedis(t, servers.KindReal)
-	mysql := servertest.OpenMySQL(t, servers.MySQLOptions{})
+	mysql := servertest.OpenMySQL(t, servers.MySQLConfig{})
 	t.Cleanup(func() { _ = mysql.Resume() })
 	dsn, err := mysql.NewDatabase(t.Context(), "flashsale")
 	check.Must(t, err)

@@ -37,7 +37,7 @@ type Placed struct {
 }
 
 // Place sells one order: it checks this node's memory and the limiter (admit), asks the gate
-// (reserve), and waits until the keeper has made the order durable (answer). Each step has its
+// (reserve), and waits until the keeper has made the order durable (awaitKeeper). Each step has its
 // own timeout, so Place always returns. A single deadline for the whole call would cost a few
 // microseconds per order.
 //
@@ -59,11 +59,11 @@ func (s *Service) Place(ctx context.Context, p Placement) (Placed, error) {
 func (s *Service) route(ctx context.Context, p Placement, sale *orders.Sale) (Placed, error) {
 	switch {
 	case sale.Mode == orders.ModeOver:
-		return s.refused(ctx, p, refusal{reason: inventory.ErrClosed, source: over})
+		return s.answerRefusal(ctx, p, refusal{reason: inventory.ErrClosed, source: over})
 	case sale.TakesOnPayment():
-		return s.placeDirect(ctx, s.onPayment, p)
+		return s.placeWithoutGate(ctx, s.onPayment, p)
 	case sale.Mode == orders.ModeDirect:
-		return s.placeDirect(ctx, s.direct, p)
+		return s.placeWithoutGate(ctx, s.direct, p)
 	}
 	return s.reserve(ctx, p, sale)
 }

@@ -51,14 +51,14 @@ func TestTotalIsLoweredBeforeTheGateHasIt(t *testing.T) {
 		b := bare.Open(t, s, put)
 		b.Reserve(t, "ann", "", 4)
 		put.Total = 6
-		kit.Put(t, b.Store, put)
+		kit.PutSale(t, b.Store, put)
 		b.Reserve(t, "bob", "", 3) // the gate still has a total of 10
 		b.Keeper(t, "S").Finish(t)
-		b.Stands(t, 4, 2)
+		b.CheckAudit(t, 4, 2)
 		// If the total is lowered below the units reserved, available is negative for a while.
 		b.Reserve(t, "eve", "", 2)
 		put.Total = 4
-		kit.Put(t, b.Store, put)
+		kit.PutSale(t, b.Store, put)
 		k := b.Keeper(t, "S")
 		if err := b.Gate.SetTerms(t.Context(), "S", 1, put.Terms()); err != nil { // the keeper's first step
 			t.Fatalf("set the terms: got error %v, want none", err)
@@ -67,7 +67,7 @@ func TestTotalIsLoweredBeforeTheGateHasIt(t *testing.T) {
 			t.Errorf("gate with a lower total: got %d available, want -2", view.Available)
 		}
 		k.Finish(t)
-		b.Stands(t, 4, 0)
+		b.CheckAudit(t, 4, 0)
 	})
 }
 
@@ -171,7 +171,7 @@ func TestSaleIsValidated(t *testing.T) {
 		"price":            func(s *orders.Sale) { s.Price = -1 },
 		"currency":         func(s *orders.Sale) { s.Currency = "eur" },
 		"total":            func(s *orders.Sale) { s.Total = orders.MaxTotal + 1 },
-		"per_buyer_limit":  func(s *orders.Sale) { s.PerBuyerLimit = 0 },
+		"per_buyer_limit":  func(s *orders.Sale) { s.UnitsPerBuyer = 0 },
 		"opens_at":         func(s *orders.Sale) { s.OpensAt = time.Time{} },
 		"closes_at":        func(s *orders.Sale) { s.ClosesAt = s.OpensAt },
 		"payment_window_s": func(s *orders.Sale) { s.PaymentWindowS = 0 },

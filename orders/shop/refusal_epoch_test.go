@@ -25,7 +25,7 @@ func TestGateOrderOfASaleOnPayment(t *testing.T) {
 	b := bare.Open(t, servertest.Open(t, servers.KindReal), kit.Sale("S", 2, 1))
 	put := kit.Sale("S", 2, 1)
 	put.ReserveOn = orders.OnPayment
-	kit.Put(t, b.Store, put)
+	kit.PutSale(t, b.Store, put)
 	k := b.Keeper(t, "S")
 	k.Finish(t) // begins the epoch ReserveFrom, in which units are taken on payment
 	b.Reserve(t, "ann", "k", 1)
@@ -35,18 +35,18 @@ func TestGateOrderOfASaleOnPayment(t *testing.T) {
 	if n := len(b.Rows(t)); n != 0 {
 		t.Errorf("orders without a gate: got %d that hold units, want none", n)
 	}
-	b.Stands(t, 0, 2)
+	b.CheckAudit(t, 0, 2)
 	restore()
 	put.ReserveOn = orders.OnOrder // the epoch stays the same
-	kit.Put(t, b.Store, put)
-	k.Want |= keeper.Drain
+	kit.PutSale(t, b.Store, put)
+	k.Work |= keeper.DrainQueue
 	check.Must(t, k.Step(t.Context()))
 	if n := len(b.Rows(t)); n != 0 {
 		t.Errorf("orders after the change back: got %d that hold units, want none", n)
 	}
 }
 
-// noInstall is a Gate for a keeper that crashes between Recount and Install.
+// noInstall is a Gate for a keeper that crashes between BeginEpoch and Install.
 type noInstall struct{ keeper.Gate }
 
 func (noInstall) Install(context.Context, *inventory.Draft, int64, inventory.View) (bool, error) {
@@ -72,21 +72,21 @@ func dump(t *testing.T, b *bare.Bare) (restore func()) {
 // returns to the old state, with the old queue. The order must not become durable.
 func TestOldQueueIsNotCommitted(t *testing.T) {
 	t.Parallel()
-	queued := func(buyer string) []inventory.Queued { return []inventory.Queued{asked(buyer, "k", 1)} }
+	queued := func(buyer string) []inventory.QueuedOrder { return []inventory.QueuedOrder{asked(buyer, "k", 1)} }
 	durable := func(t *testing.T, b *bare.Bare, buyer string) bool {
 		o, err := b.Store.OrderByKey(t.Context(), "S", buyer, "k")
 		return err == nil && o.Status != orders.Rejected
 	}
-	// Direct mode refuses ann's key. The keeper that ends direct mode crashes between Recount
+	// Direct mode refuses ann's key. The keeper that ends direct mode crashes between BeginEpoch
 	// and Install, and Redis returns to a state in which the queue was not dropped.
 	afterDirect := func(t *testing.T, enter func(*bare.Bare)) bool {
 		b := bare.Open(t, servertest.Open(t, servers.KindReal), kit.Sale("S", 1, 1))
 		b.Reserve(t, "ann", "k", 1)
 		restore := dump(t, b)
 		enter(b)
-		bob, err := b.Store.Direct(t.Context(), "S", queued("bob"))
+		bob, err := b.Store.CommitDirect(t.Context(), "S", queued("bob"))
 		check.Must(t, err)
-		ann, err := b.Store.Direct(t.Context(), "S", queued("ann"))
+		ann, err := b.Store.CommitDirect(t.Context(), "S", queued("ann"))
 		if check.Must(t, err); ann[0].Refused != orders.SoldOut {
 			t.Fatalf("direct order of ann: got %+v, want sold out", ann[0])
 		}
@@ -115,7 +115,7 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 		b.Reserve(t, "ann", "k", 1)
 		failBack := dump(t, b)
 		promoted()
-		check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
+		check.Must(t, check.Err(b.Store.RequestRebuild(t.Context(), "S")))
 		k := b.Keeper(t, "S")
 		k.Finish(t)
 		b.Reserve(t, "bob", "k", 1)
@@ -127,7 +127,7 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 		check.Must(t, check.Err(b.Store.Cancel(t.Context(), "bob", bob.ID)))
 		k.Finish(t)
 		failBack()
-		k.Want |= keeper.Drain
+		k.Work |= keeper.DrainQueue
 		k.Finish(t)
 		if durable(t, b, "ann") {
 			t.Error("order of ann with her key: got a refusal although her order is durable, want a replay")
@@ -135,17 +135,18 @@ func TestOldQueueIsNotCommitted(t *testing.T) {
 	})
 }
 
-// A sale changes to units on payment. The gate does not know orders without units. Therefore the
-// first such order must wait until no node relies on the gate.
+// A sale changes from taking units with an order to taking them with the payment. Nodes may still
+// rely on the old gate, which does not contain orders without units. Therefore such an order is
+// rejected until the next epoch has begun.
 func TestNoOrderWithoutUnitsBeforeTheSwitch(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 2, 1))
 		put := kit.Sale("S", 2, 1)
 		put.ReserveOn = orders.OnPayment
-		kit.Put(t, b.Store, put)
+		kit.PutSale(t, b.Store, put)
 		order := func() error {
-			return check.Err(b.Store.CommitOnPayment(t.Context(), "S", []inventory.Queued{asked("ann", "k", 1)}))
+			return check.Err(b.Store.CommitOnPayment(t.Context(), "S", []inventory.QueuedOrder{asked("ann", "k", 1)}))
 		}
 		check.Is(t, order(), orders.ErrTakesUnits)
 		if sale, err := b.Store.Sale(t.Context(), "S"); err != nil || sale.Mode != orders.ModeChanging || sale.TakesOnPayment() {
@@ -157,7 +158,7 @@ func TestNoOrderWithoutUnitsBeforeTheSwitch(t *testing.T) {
 			sale, err := b.Store.Sale(t.Context(), "S")
 			check.Must(t, err)
 			sale.Epoch, sale.UpdatedAt = epoch, sale.UpdatedAt.Add(updated)
-			return check.Err(b.Store.Recount(t.Context(), store.NewSnapshot("S"), sale, fence, epoch))
+			return check.Err(b.Store.BeginEpoch(t.Context(), store.NewSnapshot("S"), sale, fence, epoch))
 		}
 		check.Is(t, recount(b.Epoch(t)-1, 0), orders.ErrNotAnnounced)
 		check.Is(t, recount(b.Epoch(t), -time.Millisecond), orders.ErrNotAnnounced) // the sale was changed after the announcement

@@ -32,7 +32,7 @@ func TestRefusalIsLookedUp(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := build(t, s, nil) // p never renews its copy of the sales
 		b := &bare.Bare{Store: p.store, Gate: p.gate}
-		kit.Put(t, b.Store, kit.Sale("S", 1, 1))
+		kit.PutSale(t, b.Store, kit.Sale("S", 1, 1))
 		b.Keeper(t, "S").Finish(t)
 		b.Reserve(t, "ann", "k", 1)
 		b.Keeper(t, "S").Finish(t)
@@ -60,12 +60,12 @@ func TestRefusalIsLookedUp(t *testing.T) {
 			kit.Exec(t, b.Store.DB, "UPDATE sales SET mode = ?, reserve_on = ?", strings.TrimSuffix(c.mode, ", on payment"), reserveOn)
 			c.r.reason = inventory.ErrSoldOut
 			placement := Placement{Buyer: c.buyer, SKU: "S", Quantity: 1, Key: "k"}
-			placed, err := p.refused(t.Context(), placement, c.r)
+			placed, err := p.answerRefusal(t.Context(), placement, c.r)
 			if !errors.Is(err, c.want) || c.want == nil && (placed.Order == nil || placed.Order.Buyer != "ann" || !placed.Replayed) {
 				t.Errorf("order with a key, %s: got %+v, error %v, want %v", what, placed, err, c.want)
 			}
 			placement.Key = ""
-			if _, err := p.refused(t.Context(), placement, c.r); !errors.Is(err, inventory.ErrSoldOut) {
+			if _, err := p.answerRefusal(t.Context(), placement, c.r); !errors.Is(err, inventory.ErrSoldOut) {
 				t.Errorf("order without a key, %s: got error %v, want %v", what, err, inventory.ErrSoldOut)
 			}
 		}
@@ -79,10 +79,10 @@ func TestCopyDoesNotVouchForAnEndedSale(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := build(t, s, nil)
-		kit.Put(t, p.store, kit.Sale("S", 1, 1))
+		kit.PutSale(t, p.store, kit.Sale("S", 1, 1))
 		placement := Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}
 		check.Must(t, p.catalog.Refresh(t.Context()))
-		_, err := p.refused(t.Context(), placement, refusal{reason: inventory.ErrClosed, source: over})
+		_, err := p.answerRefusal(t.Context(), placement, refusal{reason: inventory.ErrClosed, source: over})
 		check.Is(t, err, orders.ErrUnavailable)
 	})
 }
@@ -102,7 +102,7 @@ func TestPartitionedNodeRefusesNoReplay(t *testing.T) {
 			change := func(c *Config) {
 				brief(c)
 				c.Keeper.Lease = 2 * time.Second
-				c.Direct.After = map[bool]time.Duration{false: 500 * time.Millisecond, true: time.Hour}[promoted]
+				c.Direct.EnterAfter = map[bool]time.Duration{false: 500 * time.Millisecond, true: time.Hour}[promoted]
 			}
 			a, c := open(t, viaA, change), open(t, viaC, change)
 			a.put(t, kit.Sale("S", 1, 1))
@@ -112,13 +112,13 @@ func TestPartitionedNodeRefusesNoReplay(t *testing.T) {
 			ann := places(t, a, Placement{Buyer: "ann", SKU: "S", Quantity: 1, Key: "k"}, nil)
 			check.Eventually(t, "c answers that the sale is sold out, and its copy vouches for the gate", func() bool {
 				_, err := place(c, "eve")
-				sale := c.catalog.Known("S")
+				sale := c.catalog.Cached("S")
 				return errors.Is(err, inventory.ErrSoldOut) && sale != nil && sale.Epoch > 0
 			})
 			mysqlC.Cut()
 			if promoted {
 				check.Must(t, kit.OpenRedis(t, two.URL).SlaveOf(t.Context(), "no", "one").Err())
-				redisA.Lead(two.Real.Addr())
+				redisA.Redirect(two.Real.Addr())
 			} else {
 				redisA.Cut()
 				untilMode(t, orders.ModeDirect, a)
@@ -170,7 +170,7 @@ func TestTwoRedisMasters(t *testing.T) {
 	}
 	last := places(t, a, Placement{Buyer: "buyer-0", SKU: "S", Quantity: 1, Key: "k"}, nil)
 	check.Must(t, promoted.SlaveOf(t.Context(), "no", "one").Err())
-	redisB.Lead(two.Real.Addr())
+	redisB.Redirect(two.Real.Addr())
 	fenced := func() int64 {
 		return a.Controller().Counters().Fenced.Load() + b.Controller().Counters().Fenced.Load()
 	}
@@ -199,7 +199,7 @@ func TestTwoRedisMasters(t *testing.T) {
 // must not send a final refusal, because the new primary may have the order or the payment.
 func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 	t.Parallel()
-	my := servertest.OpenMySQL(t, servers.MySQLOptions{})
+	my := servertest.OpenMySQL(t, servers.MySQLConfig{})
 	dsn, err := my.NewDatabase(t.Context(), "flashsale")
 	check.Must(t, err)
 	redis := servertest.OpenRedis(t, servers.KindReal)
@@ -209,7 +209,7 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 		brief(c)
 		c.Store = bare.OpenStoreWith(t, s.SQL, 2*time.Second)
 		c.Keeper.Lease = 2 * time.Second
-		c.Direct.After = 300 * time.Millisecond
+		c.Direct.EnterAfter = 300 * time.Millisecond
 	})
 	put := kit.Sale("S", 1, 1)
 	p.put(t, put)
@@ -229,13 +229,13 @@ func TestReplacedPrimaryRefusesNothing(t *testing.T) {
 	wire.Cut()
 	check.Eventually(t, "both sales are sold in direct mode", func() bool { return p.controller.DirectSales() == 2 })
 	check.Eventually(t, "direct mode refuses an order while the primary commits", func() bool { return errors.Is(order("S"), inventory.ErrSoldOut) })
-	check.Must(t, my.Lossless(context.Background())) // from now on, commits wait for a replica that does not exist
+	check.Must(t, my.RequireReplica(context.Background())) // from now on, commits wait for a replica that does not exist
 	for what, err := range map[string]error{
 		"an order in direct mode":      order("S"),
 		"an order without units":       order("P"),
 		"a payment":                    check.Err(p.Pay(t.Context(), "bob", bob.Order.ID, "another")),
 		"the node's copy of the sales": p.catalog.Refresh(t.Context()),
-		"a lookup of a key":            check.Err(p.refused(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1, Key: "x"}, refusal{reason: inventory.ErrSoldOut, source: gate, epoch: 1})),
+		"a lookup of a key":            check.Err(p.answerRefusal(t.Context(), Placement{Buyer: "bob", SKU: "S", Quantity: 1, Key: "x"}, refusal{reason: inventory.ErrSoldOut, source: gate, epoch: 1})),
 	} {
 		if err == nil || isRefusal(err) {
 			t.Errorf("call %s during the replacement of the primary: got error %v, want one that is not a refusal", what, err)

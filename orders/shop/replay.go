@@ -11,10 +11,10 @@ import (
 
 // A refusal holds the reason why an order or a payment is refused, and its source.
 type refusal struct {
-	reason error
-	source source
-	epoch  int64 // epoch of the gate, if the source is gate or memory
-	known  bool  // the request may repeat a durable order: the gate knows the buyer, or it is a payment
+	reason      error
+	source      source
+	epoch       int64 // epoch of the gate, if the source is gate or memory
+	mayBeReplay bool  // the request may repeat a durable order: the gate knows the buyer, or it is a payment
 }
 
 // A source is the origin of a refusal.
@@ -27,25 +27,26 @@ const (
 	over                   // this node's copy of the sale, in which the sale has ended
 )
 
-// refuse returns the reason of a refusal if the refusal is final, and ErrUnavailable if it may
-// not be. A refusal is final if no order with the request's key is durable, and if no request
-// sent before can still make one durable. The key of a payment is its reference.
+// finalOrUnavailable returns the reason of a refusal if the refusal is final, and
+// ErrUnavailable if it may not be. A refusal is final if no order with the request's key is
+// durable, and if no request sent before can still make one durable. The key of a payment is
+// its reference.
 //
-// Every final refusal of a request with a key passes through refuse, except two that rest on a
-// durable row: ErrMismatch (see replay) and the reason of a rejected order (see accepted). The
-// limiter's errors are not final.
+// Every final refusal of a request with a key passes through finalOrUnavailable, except two
+// that rest on a durable row: ErrMismatch (see replay) and the reason of a rejected order (see
+// outcomeOf). The limiter's errors are not final.
 //
-// A refusal is final if the database has decided, or if the gate has decided and this
-// node's copy of the sale vouches for that gate. Otherwise refuse calls lookup, which looks
-// for the key in the database and returns the sale once both reads are durable. If the key is
-// unknown there, the refusal is final only if the sale still has the gate that refused. A
-// newer gate, or direct mode, may have accepted the key.
+// A refusal is final if the database has decided, or if the gate has decided and this node's copy
+// of the sale vouches for that gate. Otherwise finalOrUnavailable calls lookup, which
+// reads the sale and then the order with the key from the database. If there is an order, the
+// caller answers with it. If there is none, the refusal is final only if the sale still has the
+// gate that refused, because a newer gate, or direct mode, may have accepted the key.
 //
-// If the copy does not vouch for a refusal from memory, refuse returns ErrUnavailable
+// If the copy does not vouch for a refusal from memory, finalOrUnavailable returns ErrUnavailable
 // without asking MySQL. Otherwise a sold-out sale would send every refusal to MySQL.
-func (s *Service) refuse(ctx context.Context, sku string, r refusal, lookup func(context.Context) (*orders.Sale, error)) error {
+func (s *Service) finalOrUnavailable(ctx context.Context, sku string, r refusal, lookup func(context.Context) (*orders.Sale, error)) error {
 	switch {
-	case r.source == database, !r.known && r.source != over && s.catalog.Vouches(sku, r.epoch):
+	case r.source == database, !r.mayBeReplay && r.source != over && s.catalog.Vouches(sku, r.epoch):
 		return r.reason
 	case r.source == memory:
 		return orders.ErrUnavailable
@@ -67,14 +68,14 @@ func (r refusal) standsFor(sale *orders.Sale) bool {
 	return sale.HasGate() && sale.Epoch == r.epoch
 }
 
-// refused returns the answer for a placement that was refused. If the database has an order
+// answerRefusal returns the answer for a placement that was refused. If the database has an order
 // with the same key, that order is the answer.
-func (s *Service) refused(ctx context.Context, p Placement, r refusal) (Placed, error) {
+func (s *Service) answerRefusal(ctx context.Context, p Placement, r refusal) (Placed, error) {
 	if p.Key == "" {
 		return Placed{}, r.reason
 	}
 	var first *orders.Order
-	err := s.refuse(ctx, p.SKU, r, func(ctx context.Context) (sale *orders.Sale, err error) {
+	err := s.finalOrUnavailable(ctx, p.SKU, r, func(ctx context.Context) (sale *orders.Sale, err error) {
 		first, sale, err = s.store.Lookup(ctx, p.SKU, p.Buyer, p.Key)
 		if err == nil && r.source == gate && sale.TakesOnPayment() {
 			err = inventory.ErrRebuilding // an order with the key may be in a shared commit, past the gate
@@ -87,16 +88,15 @@ func (s *Service) refused(ctx context.Context, p Placement, r refusal) (Placed, 
 	return Placed{}, err
 }
 
-// firstOr returns the durable order that has the placement's key. If there is none yet, it
-// waits for the order that the gate knows by that key. It asks the database for the key, not
-// for the order's id: if the gate had forgotten the key, the queued id is that of a second
-// order, which never becomes a row.
-func (s *Service) firstOr(ctx context.Context, p Placement, w *waiter, pending *orders.Order) (Placed, error) {
+// durableOrAwait looks for a row with the placement's key. If there is none yet, it waits for the
+// order that the gate has for the key. It looks for the key and not for the order's id, because a
+// gate that had forgotten the key has queued a second order, which never becomes a row.
+func (s *Service) durableOrAwait(ctx context.Context, p Placement, w *waiter, pending *orders.Order) (Placed, error) {
 	within, cancel := context.WithTimeout(ctx, s.store.Timeout)
 	defer cancel()
 	first, err := s.store.OrderByKey(within, p.SKU, p.Buyer, p.Key)
 	if errors.Is(err, orders.ErrNotFound) {
-		return s.answer(ctx, p, w, Placed{Order: pending, Replayed: true})
+		return s.awaitKeeper(ctx, p, w, Placed{Order: pending, Replayed: true})
 	}
 	if err != nil {
 		return Placed{}, errors.Join(orders.ErrUnavailable, err)
@@ -104,18 +104,18 @@ func (s *Service) firstOr(ctx context.Context, p Placement, w *waiter, pending *
 	return replay(p, first)
 }
 
-// answer waits until the keeper has decided on the order. After Config.Wait it returns the
+// awaitKeeper waits until the keeper has decided on the order. After Config.Wait it returns the
 // reserved order, which promises nothing yet.
-func (s *Service) answer(ctx context.Context, p Placement, w *waiter, pending Placed) (Placed, error) {
+func (s *Service) awaitKeeper(ctx context.Context, p Placement, w *waiter, pending Placed) (Placed, error) {
 	if p.Async {
 		return pending, nil
 	}
 	select {
 	case n := <-w.notice:
 		if n.Refused != "" {
-			return s.refused(ctx, p, refusal{reason: n.Refused.Err(), source: database})
+			return s.answerRefusal(ctx, p, refusal{reason: n.Refused.Err(), source: database})
 		}
-		return accepted(n.Order, pending.Replayed || n.Order.ID != pending.Order.ID)
+		return outcomeOf(n.Order, pending.Replayed || n.Order.ID != pending.Order.ID)
 	case <-time.After(s.cfg.Wait):
 		return pending, nil
 	case <-ctx.Done():
@@ -129,11 +129,11 @@ func replay(p Placement, first *orders.Order) (Placed, error) {
 	if first.RequestHash != orders.Fingerprint(p.SKU, p.Quantity) {
 		return Placed{}, inventory.ErrMismatch
 	}
-	return accepted(first, true)
+	return outcomeOf(first, true)
 }
 
-// accepted returns the order, or the reason if the database has rejected it.
-func accepted(o *orders.Order, replayed bool) (Placed, error) {
+// outcomeOf returns the order, or the reason if the database has rejected it.
+func outcomeOf(o *orders.Order, replayed bool) (Placed, error) {
 	if o.Status == orders.Rejected {
 		return Placed{}, o.Reason.Err()
 	}

@@ -29,13 +29,13 @@ type unlimited struct{}
 
 func (unlimited) Allow(context.Context, string, string, string) error { return nil }
 
-// Gate contains the methods of inventory.Keeping that a shop, its controller and its keepers
+// Gate contains the methods of inventory.KeeperGate that a shop, its controller and its keepers
 // call.
 type Gate interface {
 	controller.Gate
 	KnownSoldOut(sku, buyer string) (epoch int64, soldOut bool)
 	Reserve(ctx context.Context, r inventory.Request) (inventory.Reservation, error)
-	Held(ctx context.Context, orderID string, skus ...string) (sku string, h inventory.Hold, ok bool, err error)
+	FindHold(ctx context.Context, orderID string, skus ...string) (sku string, h inventory.Hold, ok bool, err error)
 	Inspect(ctx context.Context, sku string) (inventory.View, error)
 }
 
@@ -121,9 +121,9 @@ func New(cfg Config) *Service {
 		Deliver: s.waiters.notify, OnCommit: cfg.OnCommit, Keeper: cfg.Keeper, Direct: cfg.Direct,
 	})
 	s.catalog = s.controller.Catalog()
-	s.direct = newSharedCommit(cfg.Store.Timeout, cfg.Direct.Max, cfg.Direct.Max, controller.Workers, s.controller.CommitDirect)
+	s.direct = newSharedCommit(cfg.Store.Timeout, cfg.Direct.MaxOrders, cfg.Direct.MaxOrders, controller.Workers, s.controller.CommitDirect)
 	s.direct.refused = &s.controller.Counters().DirectRefused
-	s.onPayment = newSharedCommit(cfg.Store.Timeout, maxOnPayment, controller.Batch, controller.Workers, s.store.CommitOnPayment)
+	s.onPayment = newSharedCommit(cfg.Store.Timeout, maxOnPayment, controller.MaxBatch, controller.Workers, s.store.CommitOnPayment)
 	return s
 }
 
@@ -148,7 +148,7 @@ func (s *Service) finishCalls(ctx context.Context) {
 	defer cancel()
 	for _, group := range []interface{ Wait(context.Context) error }{s.controller.Commits, s.direct, s.onPayment, s.store} {
 		if err := group.Wait(ctx); err != nil {
-			s.cfg.Log.Warn("stop: a transaction is still in progress after a lease; stopping without it", "error", err)
+			s.cfg.Log.Warn("service stops although a transaction has not ended within a lease: its outcome is in the database", "error", err)
 			return
 		}
 	}

@@ -25,13 +25,13 @@ func TestSharedCommitIsBounded(t *testing.T) {
 		t.Run(fmt.Sprint("at most ", limit), func(t *testing.T) {
 			servertest.EachSQL(t, func(t *testing.T, dsn string) {
 				store := bare.OpenStore(t, dsn)
-				kit.Put(t, store, kit.Sale("S", 100, 1))
+				kit.PutSale(t, store, kit.Sale("S", 100, 1))
 				kit.Exec(t, store.DB, "UPDATE sales SET mode = 'direct'")
 				var full atomic.Int64
 				answer := make(chan struct{}) // closed when the database answers
-				c := newSharedCommit(store.Timeout, limit, limit, 1, func(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
+				c := newSharedCommit(store.Timeout, limit, limit, 1, func(ctx context.Context, sku string, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
 					<-answer
-					return store.Direct(ctx, sku, batch)
+					return store.CommitDirect(ctx, sku, batch)
 				})
 				c.refused = &full
 				var mu sync.Mutex

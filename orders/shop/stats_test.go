@@ -18,7 +18,7 @@ import (
 	"flashsale/orders/keeper"
 )
 
-// A stuckGate is a Gate whose Queue and BeginRebuild can be made to fail.
+// A stuckGate is a Gate whose ReadQueue and BeginRebuild can be made to fail.
 type stuckGate struct {
 	Gate
 	queue, shut switched
@@ -39,13 +39,13 @@ func (s *switched) turn(on bool) {
 
 var errStuck = errors.New("stuck")
 
-func (g *stuckGate) Queue(ctx context.Context, sku, after string, limit int64) ([]inventory.Queued, error) {
+func (g *stuckGate) ReadQueue(ctx context.Context, sku, after string, limit int64) ([]inventory.QueuedOrder, error) {
 	g.queue.mu.RLock()
 	defer g.queue.mu.RUnlock()
 	if g.queue.on {
 		return nil, errStuck
 	}
-	return g.Gate.Queue(ctx, sku, after, limit)
+	return g.Gate.ReadQueue(ctx, sku, after, limit)
 }
 
 func (g *stuckGate) BeginRebuild(ctx context.Context, sku string, epoch int64) error {
@@ -77,7 +77,7 @@ func TestStats(t *testing.T) {
 	for _, sku := range []string{"S", "T"} {
 		p.put(t, kit.Sale(sku, 100, 100))
 	}
-	if s := p.Controller().Stats(); s.Kept != 2 || s.Queued+s.Longest+int64(s.Oldest)+int64(s.Drifting)+s.Drift != 0 || len(p.catalog.All()) != 2 {
+	if s := p.Controller().Stats(); s.KeptSKUs != 2 || s.QueuedOrders+s.LongestQueue+int64(s.OldestAge)+int64(s.DriftingSKUs)+s.DriftUnits != 0 || len(p.catalog.All()) != 2 {
 		t.Fatalf("controller's stats: got %d sales and %+v, want 2 sales and an empty queue", len(p.catalog.All()), s)
 	}
 
@@ -88,12 +88,12 @@ func TestStats(t *testing.T) {
 	}
 	check.Eventually(t, "three orders are queued", func() bool {
 		s := p.Controller().Stats()
-		return s.Queued == 3 && s.Longest == 2 && s.Oldest > 0
+		return s.QueuedOrders == 3 && s.LongestQueue == 2 && s.OldestAge > 0
 	})
-	age := p.Controller().Stats().Oldest
-	check.Eventually(t, "the oldest order grows older", func() bool { return p.Controller().Stats().Oldest > age })
+	age := p.Controller().Stats().OldestAge
+	check.Eventually(t, "the oldest order grows older", func() bool { return p.Controller().Stats().OldestAge > age })
 	gate.queue.turn(false)
-	check.Eventually(t, "no order is queued", func() bool { return p.Controller().Stats() == controller.Stats{Kept: 2} })
+	check.Eventually(t, "no order is queued", func() bool { return p.Controller().Stats() == controller.Stats{KeptSKUs: 2} })
 	for committed := 0; committed < 3; {
 		c := <-commits
 		for _, o := range c.Orders {
@@ -106,13 +106,15 @@ func TestStats(t *testing.T) {
 
 	gate.shut.turn(true) // the drift cannot be repaired
 	check.Must(t, p.rdb.HIncrBy(t.Context(), "sale:{S}", "available", 7).Err())
-	check.Eventually(t, "the drift is found", func() bool { return p.Controller().Stats() == controller.Stats{Kept: 2, Drifting: 1, Drift: 7} })
+	check.Eventually(t, "the drift is found", func() bool {
+		return p.Controller().Stats() == controller.Stats{KeptSKUs: 2, DriftingSKUs: 1, DriftUnits: 7}
+	})
 	gate.shut.turn(false)
-	check.Eventually(t, "the drift is repaired", func() bool { return p.Controller().Stats() == controller.Stats{Kept: 2} })
+	check.Eventually(t, "the drift is repaired", func() bool { return p.Controller().Stats() == controller.Stats{KeptSKUs: 2} })
 
 	_ = p.store.Close()
 	p.queue(t, "S", "ann")
-	check.Eventually(t, "an order is queued while the database is away", func() bool { return p.Controller().Stats().Queued == 1 })
+	check.Eventually(t, "an order is queued while the database is away", func() bool { return p.Controller().Stats().QueuedOrders == 1 })
 }
 
 // A payment that takes units has a trace, like an order.

@@ -66,9 +66,10 @@ type ArchiveStep struct {
 	Last   bool  // the whole sale is in the archive
 }
 
-// Step moves the next orders of sku. The first step fails unless the sale is in ModeOver and
-// its end, its last change by an operator and its last claim are all longer ago than quiet.
-// Several processes may move one sale at the same time. Error: ErrNotFound.
+// Step moves the next orders of sku. The first step fails unless the sale is in ModeOver. It also
+// fails unless LastOrder, the last change by an operator plus the payment window, and the last
+// claim are all longer ago than quiet. Several processes may move one sale at the same time.
+// Error: ErrNotFound.
 func (a *Archive) Step(ctx context.Context, sku string, quiet time.Duration) (ArchiveStep, error) {
 	step, err := transact(ctx, a.store, func(tx *gorm.DB) (ArchiveStep, error) {
 		var archived []time.Time // creation time of the sale with this SKU in the archive
@@ -111,7 +112,7 @@ func (a *Archive) begin(tx *gorm.DB, sale *LockedSale, quiet time.Duration) erro
 		return err
 	}
 	changed := sale.UpdatedAt.Add(time.Duration(sale.PaymentWindowS) * time.Second)
-	if claims > 0 || sale.LastOrder().After(since) || changed.After(since) {
+	if claims > 0 || sale.LastExpiry().After(since) || changed.After(since) {
 		return fmt.Errorf("the sale is archived too early: it was on, was changed, or had a refund claim within the last %s", quiet)
 	}
 	if _, err := a.copy(tx, &orders.Sale{}, "sku = ?", sale.SKU); err != nil {

@@ -109,7 +109,7 @@ func TestArchiveSurvivesAKillAtAnyStep(t *testing.T) {
 	for commit, killed := 1, true; killed; commit++ {
 		for _, after := range []bool{false, true} {
 			store := endedSale(t, n)
-			kit.Put(t, store, kit.Sale("T", 10, 1)) // another sale
+			kit.PutSale(t, store, kit.Sale("T", 10, 1)) // another sale
 			other := kit.Row("0f000000-0000-7000-8000-000000000000", "buyer-0", "k", 1, orders.Paid, true)
 			other.SKU, other.ExpiresAt, other.CreatedAt, other.PaidAt = "T", kit.DecidedAt, kit.DecidedAt, &kit.DecidedAt
 			check.Must(t, store.DB.Create(&other).Error)
@@ -127,7 +127,7 @@ func TestArchiveSurvivesAKillAtAnyStep(t *testing.T) {
 				}
 				return nil
 			}
-			_, err = archived(t.Context(), archiveOf(t, kit.Onto(t, store.On, kit.Failing(store.DB, dies)), a.name))
+			_, err = archived(t.Context(), archiveOf(t, kit.Onto(t, store.WithPool, kit.Failing(store.DB, dies)), a.name))
 			if killed {
 				check.Is(t, err, kit.ErrFault)
 			}
@@ -220,12 +220,12 @@ func TestSKUOfAnArchivedSale(t *testing.T) {
 		if n > 0 {
 			q.Key = fmt.Sprint("new-", n)
 		}
-		decisions, err := store.Commit(ctx, "S", fence, []inventory.Queued{q})
+		decisions, err := store.Commit(ctx, "S", fence, []inventory.QueuedOrder{q})
 		check.Must(t, err)
 		return decisions[0]
 	}
 	if d := buys(7, 1); d.Refused != orders.BuyerLimit {
-		t.Fatalf("order of a full buyer: got %s, want buyer_limit", kit.Said(d))
+		t.Fatalf("order of a full buyer: got %s, want buyer_limit", kit.DecisionText(d))
 	}
 	kit.Exec(t, store.DB, "UPDATE sales SET mode = 'over', closes_at = updated_at")
 	a := newArchive(t, store)
@@ -236,16 +236,16 @@ func TestSKUOfAnArchivedSale(t *testing.T) {
 	for name, err := range map[string]error{
 		"put":     check.Err(store.PutSale(ctx, kit.Sale("S", 10, 1))),
 		"close":   check.Err(store.EndSale(ctx, "S")),
-		"rebuild": check.Err(store.AskRebuild(ctx, "S")),
+		"rebuild": check.Err(store.RequestRebuild(ctx, "S")),
 		"keep":    check.Err(store.TakeOver(ctx, "S")),
 		"refund":  store.RecordClaim(ctx, &late, "late", orders.Closed),
-		"commit":  check.Err(store.Commit(ctx, "S", 7, []inventory.Queued{kit.QueuedOrder("q", "bob", "", 1)})),
+		"commit":  check.Err(store.Commit(ctx, "S", 7, []inventory.QueuedOrder{kit.QueuedOrder("q", "bob", "", 1)})),
 	} {
 		if check.Is(t, err, orders.ErrUnavailable); t.Failed() {
 			t.Fatalf("change of the archived sale, %s: got another error than ErrUnavailable", name)
 		}
 	}
-	together, err := store.CommitTogether(ctx, []SaleOrders{{"S", 7, []inventory.Queued{kit.QueuedOrder("q", "bob", "", 1)}}})
+	together, err := store.CommitTogether(ctx, []QueuedBatch{{"S", 7, []inventory.QueuedOrder{kit.QueuedOrder("q", "bob", "", 1)}}})
 	if check.Must(t, err); together[0] != nil {
 		t.Errorf("commit of the last keeper: got %+v, want no decisions", together)
 	}
@@ -256,11 +256,11 @@ func TestSKUOfAnArchivedSale(t *testing.T) {
 
 	check.Must(t, check.Err(archived(ctx, a)))
 	all := allRows(t, store.DB, a)
-	kit.Put(t, store, kit.Sale("S", 10, 1))
+	kit.PutSale(t, store, kit.Sale("S", 10, 1))
 	sale, err := store.TakeOver(ctx, "S")
 	check.Must(t, err)
 	if d := buys(sale.Fence, 0); d.Action != orders.Insert || d.Order.Status != orders.PendingPayment {
-		t.Errorf("order of the same buyer under an old key: got %s, want sold", kit.Said(d))
+		t.Errorf("order of the same buyer under an old key: got %s, want sold", kit.DecisionText(d))
 	}
 	check.Is(t, store.RecordClaim(ctx, &late, "late", orders.Closed), orders.ErrNotFound)
 	check.Is(t, check.Err(store.Pay(ctx, late.Buyer, late.ID, "late")), orders.ErrNotFound)

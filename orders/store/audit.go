@@ -43,9 +43,10 @@ func (s *Store) Audit(ctx context.Context, inspect func(ctx context.Context, sku
 	return a, nil
 }
 
-// Unsold replaces the gate in an Audit of a sale in direct mode. Units that are not sold are
-// available, except for units of closed orders that are not marked released.
-func (s *Store) Unsold(ctx context.Context, sku string) (v inventory.View, err error) {
+// InspectRows is the inspect function of an Audit of a sale in direct mode, which sells without
+// its gate. The available units are the total, minus the sold units, minus the units of closed
+// orders that are not marked released.
+func (s *Store) InspectRows(ctx context.Context, sku string) (v inventory.View, err error) {
 	err = s.DB.WithContext(ctx).Raw(`SELECT total - sold - (SELECT COALESCE(SUM(quantity), 0) FROM orders
 		WHERE sku = ? AND status IN ? AND restored_at IS NULL) FROM sales WHERE sku = ?`, sku, orders.ClosedStatuses, sku).Scan(&v.Available).Error
 	return v, wrap(err, "read unsold units of %s", sku)
@@ -64,12 +65,12 @@ func (s *Store) auditRows(ctx context.Context, a *Audit, view inventory.View) er
 		for i, q := range queued {
 			ids[i] = q.OrderID
 		}
-		behind, err := s.Behind(ctx, ids)
+		byHold, err := s.OrdersByHold(ctx, ids)
 		if err != nil {
 			return err
 		}
 		for _, q := range queued {
-			if behind[q.OrderID] == nil {
+			if byHold[q.OrderID] == nil {
 				a.Queued += q.Quantity
 			}
 		}

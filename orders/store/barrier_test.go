@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
+	"gorm.io/gorm"
 
+	"flashsale/inventory/coalesce"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
@@ -35,7 +37,7 @@ func replace(t *testing.T) *replaced {
 		addr  *string
 		store **Store
 	}{{&r.addr, &r.old}, {&r.next, &r.new}} {
-		m, err := servers.StartMySQL(check.Context(t), servers.MySQLOptions{})
+		m, err := servers.StartMySQL(check.Context(t), servers.MySQLConfig{})
 		check.Must(t, err)
 		t.Cleanup(func() { _ = m.Close() })
 		dsn, err := m.NewDatabase(t.Context(), "flashsale")
@@ -112,7 +114,7 @@ func (c *failingOver) Read(b []byte) (int, error) {
 func TestBarrierIsForTheServerOfTheRead(t *testing.T) {
 	t.Parallel()
 	r := replace(t)
-	id := kit.Stock(t, r.new.DB, 1)[0]
+	id := kit.InsertPendingOrders(t, r.new.DB, 1)[0]
 	kit.Exec(t, r.new.DB, "UPDATE orders SET idempotency_key = 'key-0' WHERE id = ?", id)
 	for name, read := range map[string]func(s *Store) (*orders.Order, error){
 		"by key": func(s *Store) (*orders.Order, error) {
@@ -158,11 +160,36 @@ func TestSessionsLeaveAReplacedServer(t *testing.T) {
 	all.Wait()
 	kit.Exec(t, r.old.DB, "SET GLOBAL read_only = 1")
 	r.set(true)
-	id := kit.Stock(t, r.new.DB, 1)[0]
+	id := kit.InsertPendingOrders(t, r.new.DB, 1)[0]
 	if o, err := store.OrderOf(t.Context(), "buyer-0", id); err != nil || o.ID != id {
 		t.Errorf("read the order: got %+v, %v, want the successor's order", o, err)
 	}
 	if o, err := store.Pay(t.Context(), "buyer-0", id, "ref"); err != nil || o.Status != orders.Paid {
 		t.Errorf("pay the order: got %+v, %v, want it paid", o, err)
 	}
+}
+
+// A call that has timed out may still be running. After its current read it starts no other read,
+// and it does not use the batch, which coalesce has cleared.
+func TestReadsAfterTheTimeout(t *testing.T) {
+	store := openStore(t, servertest.OpenSQL(t, servers.KindReal))
+	reads, release := make(chan struct{}), make(chan struct{})
+	batch := []*coalesce.Caller[read, result]{{Q: func(*gorm.DB) (any, error) {
+		close(reads)
+		<-release
+		return nil, nil
+	}}, {Q: func(*gorm.DB) (any, error) {
+		t.Error("the second read began after the end of the call")
+		return nil, nil
+	}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-reads
+		cancel()
+	}()
+	store.Reads.Call(ctx, orderLane, batch)
+	check.Is(t, batch[0].Err, orders.ErrUnavailable)
+	clear(batch) // as coalesce does
+	close(release)
+	check.Eventually(t, "the session is returned", func() bool { return store.Stats().InUse == 0 })
 }

@@ -66,7 +66,7 @@ func (c *Catalog) Renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, CatalogLease) // the next attempt may use a better connection
 	defer cancel()
 	began := time.Now()
-	same, err := confirmed(ctx, c.store, catalogLane, func(db *gorm.DB) (bool, error) { return sameModes(db, last.bySKU) })
+	same, err := readDurably(ctx, c.store, func(db *gorm.DB) (bool, error) { return sameModes(db, last.bySKU) })
 	if err == nil && !same {
 		return c.Refresh(ctx)
 	}
@@ -92,7 +92,7 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 		return nil
 	}
 	began := time.Now()
-	next, err := confirmed(ctx, c.store, catalogLane, func(db *gorm.DB) (*salesCopy, error) {
+	next, err := readDurably(ctx, c.store, func(db *gorm.DB) (*salesCopy, error) {
 		sales, now, err := c.store.sales(db)
 		return &salesCopy{list: sales, ahead: now.Sub(c.clock()), read: began, began: began}, err
 	})
@@ -124,14 +124,15 @@ func (s *salesCopy) announcedAt(sku string, epoch int64) (since time.Time, known
 	return since, known
 }
 
-// UntilSwitch returns the time for which the caller must still wait before it may end that
-// epoch of sku. It is 0 if this node has known of the announcement for CatalogLease.
-func (c *Catalog) UntilSwitch(sku string, epoch int64) time.Duration {
-	since, known := c.copy.Load().announcedAt(sku, epoch)
-	if !known {
-		return CatalogLease
+// UntilSwitch returns the time for which the caller must still wait before it may end the given
+// epoch of sku, and whether this node's copy has the announcement. The time is 0 if this node has
+// known of the announcement for CatalogLease.
+func (c *Catalog) UntilSwitch(sku string, epoch int64) (wait time.Duration, announced bool) {
+	since, announced := c.copy.Load().announcedAt(sku, epoch)
+	if !announced {
+		return CatalogLease, false
 	}
-	return max(0, CatalogLease-time.Since(since))
+	return max(0, CatalogLease-time.Since(since)), true
 }
 
 // IsFresh reports whether the copy is young enough to vouch for a gate.
@@ -139,8 +140,8 @@ func (c *Catalog) IsFresh() bool { return c.copy.Load().isFresh() }
 
 func (s *salesCopy) isFresh() bool { return s != nil && time.Since(s.began) < CatalogLease }
 
-// Vouches reports whether a refusal by sku's gate of that epoch is final. The copy must be
-// fresh and name that gate, and no change may be announced. Vouches returns false for a
+// Vouches reports whether a refusal by sku's gate of the given epoch is final. The copy must be
+// fresh and contain the same epoch, and no change may be announced. Vouches returns false for a
 // sale that is not in the copy, even if Sale has read it from the database.
 func (c *Catalog) Vouches(sku string, epoch int64) bool {
 	last := c.copy.Load()
@@ -154,7 +155,7 @@ func (c *Catalog) Vouches(sku string, epoch int64) bool {
 // Sale returns one sale from the copy, or from the database if the copy does not have it,
 // because the sale may be new. Error: ErrNotFound.
 func (c *Catalog) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
-	if sale := c.Known(sku); sale != nil {
+	if sale := c.Cached(sku); sale != nil {
 		return sale, nil
 	}
 	if !orders.IsSKU(sku) {
@@ -165,8 +166,8 @@ func (c *Catalog) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
 	return c.store.Sale(ctx, sku)
 }
 
-// Known returns the sale from the copy, or nil.
-func (c *Catalog) Known(sku string) *orders.Sale {
+// Cached returns the sale from the copy, or nil.
+func (c *Catalog) Cached(sku string) *orders.Sale {
 	if last := c.copy.Load(); last != nil {
 		return last.bySKU[sku]
 	}

@@ -16,7 +16,8 @@ import (
 // RecordClaim records a refund claim for a payment of o. It does nothing if the order is no
 // longer closed, if the claim exists, or if the order has MaxClaims claims.
 func (s *Store) RecordClaim(ctx context.Context, o *orders.Order, ref string, reason orders.Reason) error {
-	// Under the row lock, the keeper cannot pay the order late.
+	// Under the row lock, the keeper cannot pay the order meanwhile. For a Galera cluster see
+	// addClaim.
 	_, err := s.underRow(ctx, o.SKU, func(tx *gorm.DB, sale *LockedSale) (int64, error) {
 		now, err := first[orders.Order](tx.Where("id = ?", o.ID), "order")
 		if err != nil || !now.Status.Closed() {
@@ -34,7 +35,7 @@ func (s *Store) RecordClaim(ctx context.Context, o *orders.Order, ref string, re
 	return nil
 }
 
-// addClaim records a claim and counts it in the order's row. payLate writes the same row. On a
+// addClaim records a claim and counts it in the order's row. markPaid writes the same row. On a
 // Galera cluster, a row lock is local to one master, so the lock of the sale's row does not
 // separate the two. The cluster rolls back one of them because both write the order's row.
 func addClaim(tx *gorm.DB, o *orders.Order, claim *orders.Claim) error {
@@ -56,7 +57,7 @@ func hasClaim(tx *gorm.DB, id, ref string) (bool, error) {
 
 // Payment returns an order and reports whether a payment of it was decided: it has paid
 // the order, or was refused and err is the refusal. Payment takes no lock, and its answer is
-// durable (see confirmed).
+// durable (see durably).
 //
 // If another payment has paid the order, the refusal is ErrAlreadyPaid, and there is no claim.
 // Every repetition receives the same refusal, and the buyer has the order. If the payment has a
@@ -67,8 +68,8 @@ func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (_ *orders.O
 		order  *orders.Order
 		claims []orders.Claim
 	}
-	found, err := confirmed(ctx, s, orderLane, func(db *gorm.DB) (r rows, err error) {
-		if r.order, err = orderOf(db, buyer, id); err != nil {
+	found, err := durably(ctx, s, orderLane, func(db *gorm.DB) (r rows, err error) {
+		if r.order, err = readOrderOf(db, buyer, id); err != nil {
 			return r, err
 		}
 		err = db.Where("order_id = ? AND payment_ref = ?", id, ref).Find(&r.claims).Error
@@ -112,17 +113,17 @@ func (s *Store) Claims(ctx context.Context, limit int, cursor string) ([]orders.
 	return rows, next, wrap(err, "read claims")
 }
 
-// writeLate writes the decisions on late payments. If the hold of a paid order has reappeared
-// (Reconfirm), it clears restored_at, so the keeper drops the hold again.
-func writeLate(tx *gorm.DB, decisions []orders.Decision, now time.Time) error {
+// writePayments writes the decisions on payments. If the hold of a paid order has reappeared
+// (DropHoldAgain), it clears restored_at, so the keeper drops the hold again.
+func writePayments(tx *gorm.DB, decisions []orders.Decision, now time.Time) error {
 	var reconfirm []string
 	for _, d := range decisions {
 		var err error
 		switch {
-		case d.Hold == orders.Reconfirm:
+		case d.Hold == orders.DropHoldAgain:
 			reconfirm = append(reconfirm, d.Order.ID)
-		case d.Action == orders.PayLate:
-			err = payLate(tx, d, now)
+		case d.Action == orders.MarkPaid:
+			err = markPaid(tx, d, now)
 		case d.Action == orders.RecordClaim:
 			err = wrap(addClaim(tx, d.Order, d.Claim), "record a claim of %s", d.Order.ID)
 		}
@@ -137,17 +138,17 @@ func writeLate(tx *gorm.DB, decisions []orders.Decision, now time.Time) error {
 	return wrap(err, "clear restored_at of %d paid orders", len(reconfirm))
 }
 
-// payLate changes the order of a decision from expired or awaiting_payment to paid, in one
+// markPaid changes the order of a decision from expired or awaiting_payment to paid, in one
 // conditional update. The update fails if a claim was recorded since the order was read
 // (addClaim). The keeper drops the hold of the attempt later.
-func payLate(tx *gorm.DB, d orders.Decision, now time.Time) error {
-	p, _ := orders.LateOf(d.Queued)
-	r := tx.Model(&orders.Order{}).Where("id = ? AND status IN ? AND restored_at IS NOT NULL AND claims = ?", p.Order, orders.PayLateStatuses, d.Order.Claims).
+func markPaid(tx *gorm.DB, d orders.Decision, now time.Time) error {
+	p, _ := orders.PaymentOf(d.Queued)
+	r := tx.Model(&orders.Order{}).Where("id = ? AND status IN ? AND restored_at IS NOT NULL AND claims = ?", p.OrderID, orders.MustTakeUnitsStatuses, d.Order.Claims).
 		Updates(map[string]any{
 			"status": orders.Paid, "payment_ref": p.Ref, "paid_at": now, "closed_at": nil, "restored_at": nil, "hold_id": d.Queued.OrderID,
 		})
 	if r.Error == nil && r.RowsAffected != 1 {
 		r.Error = orders.ErrChanged
 	}
-	return wrap(r.Error, "pay order %s late", p.Order)
+	return wrap(r.Error, "take the units of order %s and pay it", p.OrderID)
 }

@@ -11,8 +11,9 @@ import (
 	"flashsale/orders"
 )
 
-// Pay, Cancel and Expire are each ONE conditional update from an unpaid status. Of concurrent
-// updates, one succeeds. The others find the row with its new status.
+// Pay, Cancel and Expire change a status by ONE update, which names the old status in its WHERE.
+// Of concurrent updates, only one matches the row. Cancel and Expire also
+// lock the sale's row, because they subtract units from sales.sold.
 
 // Pay marks an order of buyer as paid. If the same ref has paid it before, Pay returns the
 // order. After expires_at Pay refuses the payment, even if no sweeper has run since.
@@ -24,15 +25,15 @@ func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, 
 		won := false
 		err := s.retry(ctx, func() error {
 			r := s.DB.WithContext(ctx).Model(&orders.Order{}).
-				Where("id = ? AND buyer = ? AND status = ? AND expires_at > ?", id, buyer, orders.PendingPayment, s.now()).
-				Updates(map[string]any{"status": orders.Paid, "payment_ref": ref, "paid_at": s.now()})
+				Where("id = ? AND buyer = ? AND status = ? AND expires_at > ?", id, buyer, orders.PendingPayment, s.sqlNow()).
+				Updates(map[string]any{"status": orders.Paid, "payment_ref": ref, "paid_at": s.sqlNow()})
 			won = r.RowsAffected > 0
 			return r.Error
 		})
 		if err != nil {
 			return nil, fmt.Errorf("pay %s: %w", id, err)
 		}
-		o, err := s.orderAfter(ctx, won, buyer, id)
+		o, err := s.orderAfter(ctx, won, orders.Paid, buyer, id)
 		switch {
 		case err != nil:
 			return nil, err
@@ -47,17 +48,19 @@ func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, 
 		}
 		// The order is pending, but the update did not find it. If it is overdue, expire it
 		// as the sweeper does. Otherwise it was inserted after the update and can be paid.
-		if _, err := s.close(ctx, o.SKU, o.Status, orders.Expired, "id = ?", id); err != nil {
+		if _, err := s.closeOrders(ctx, o.SKU, o.Status, orders.Expired, "id = ?", id); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// orderAfter reads an order of buyer after an update. If the update has changed the order, its
-// commit has made the row durable.
-func (s *Store) orderAfter(ctx context.Context, changed bool, buyer, id string) (*orders.Order, error) {
+// orderAfter reads an order of buyer after an update to a status. If the update has changed the
+// order and the row shows it, its commit has made the row durable.
+func (s *Store) orderAfter(ctx context.Context, changed bool, to orders.Status, buyer, id string) (*orders.Order, error) {
 	if changed {
-		return orderOf(s.DB.WithContext(ctx), buyer, id)
+		if o, err := readOrderOf(s.DB.WithContext(ctx), buyer, id); err == nil && o.Status == to {
+			return o, nil
+		}
 	}
 	return s.OrderOf(ctx, buyer, id)
 }
@@ -69,7 +72,7 @@ func (s *Store) Cancel(ctx context.Context, buyer, id string) (*orders.Order, er
 	open := func(o *orders.Order) bool {
 		return o.Status == orders.PendingPayment || o.Status == orders.AwaitingPayment
 	}
-	o, err := orderOf(s.DB.WithContext(ctx), buyer, id)
+	o, err := readOrderOf(s.DB.WithContext(ctx), buyer, id)
 	if errors.Is(err, orders.ErrNotFound) || err == nil && !open(o) {
 		o, err = s.OrderOf(ctx, buyer, id)
 	}
@@ -77,11 +80,11 @@ func (s *Store) Cancel(ctx context.Context, buyer, id string) (*orders.Order, er
 		return nil, err
 	}
 	if open(o) {
-		won, err := s.close(ctx, o.SKU, o.Status, orders.Cancelled, "id = ? AND buyer = ?", id, buyer)
+		won, err := s.closeOrders(ctx, o.SKU, o.Status, orders.Cancelled, "id = ? AND buyer = ?", id, buyer)
 		if err != nil {
 			return nil, err
 		}
-		if o, err = s.orderAfter(ctx, won > 0, buyer, id); err != nil {
+		if o, err = s.orderAfter(ctx, won > 0, orders.Cancelled, buyer, id); err != nil {
 			return nil, err
 		}
 	}
@@ -111,13 +114,13 @@ func (s *Store) Expire(ctx context.Context) (map[string]int64, error) {
 	for _, from := range orders.ExpiringStatuses {
 		var skus []string
 		overdue := s.DB.Model(&orders.Order{}).Select("sku").
-			Where("status = ? AND expires_at <= ?", from, s.now()).Order("expires_at").Limit(10 * expireBatch)
+			Where("status = ? AND expires_at <= ?", from, s.sqlNow()).Order("expires_at").Limit(10 * expireBatch)
 		if err := s.DB.WithContext(ctx).Table("(?) AS overdue", overdue).Distinct("sku").Pluck("sku", &skus).Error; err != nil {
 			return expired, errors.Join(append(errs, fmt.Errorf("look for overdue orders: %w", err))...)
 		}
 		for _, sku := range skus {
 			within, cancel := context.WithTimeout(ctx, expireWait)
-			n, err := s.close(within, sku, from, orders.Expired, "")
+			n, err := s.closeOrders(within, sku, from, orders.Expired, "")
 			cancel()
 			if n > 0 {
 				expired[sku] += n
@@ -128,11 +131,11 @@ func (s *Store) Expire(ctx context.Context) (map[string]int64, error) {
 	return expired, errors.Join(errs...)
 }
 
-// close changes orders of sku that match where from one status to a closed one, and subtracts
+// closeOrders changes orders of sku that match where from one status to a closed one, and subtracts
 // their units from sales.sold. Orders expire only if they are overdue at sale.Now, which
 // becomes closed_at. restored_at stays empty until the keeper has released the units. Orders
 // that await payment have no units and count as released.
-func (s *Store) close(ctx context.Context, sku string, from, to orders.Status, where string, args ...any) (int64, error) {
+func (s *Store) closeOrders(ctx context.Context, sku string, from, to orders.Status, where string, args ...any) (int64, error) {
 	closed, err := s.underRow(ctx, sku, func(tx *gorm.DB, sale *LockedSale) (int64, error) {
 		matching := tx.Where("sku = ? AND status = ?", sku, from).Where(where, args...)
 		if to == orders.Expired {

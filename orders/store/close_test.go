@@ -24,7 +24,7 @@ func stocked(t testing.TB, sql string, n int) (*Store, []string) {
 	t.Helper()
 	store := openStore(t, sql)
 	check.Must(t, check.Err(store.PutSale(t.Context(), kit.Sale("S", int64(n)+5, 1))))
-	return store, kit.Stock(t, store.DB, n)
+	return store, kit.InsertPendingOrders(t, store.DB, n)
 }
 
 // If the same orders are paid, cancelled and expired at the same time, one of the three succeeds
@@ -83,7 +83,7 @@ func TestCloseRace(t *testing.T) {
 				t.Errorf("order %d: got status %s with %d payments and %d cancellations that succeeded, want the one that the status names", i, status, p, c)
 			}
 		}
-		kit.None(t, kit.BrokenClosing(t, store.DB))
+		kit.MustBeEmpty(t, kit.InconsistentOrders(t, store.DB))
 		t.Logf("orders by status: %v", ends)
 	})
 }
@@ -93,31 +93,31 @@ func TestCloseRace(t *testing.T) {
 // happen, because transactions that write run one after the other.
 func TestOrderPaidDuringExpiryStaysPaid(t *testing.T) {
 	store, ids := stocked(t, servertest.OpenSQL(t, servers.KindReal), 3)
-	kit.Overdue(t, store.DB, ids[1:]...)
+	kit.MakeOverdue(t, store.DB, ids[1:]...)
 	pay := func() {
 		kit.Exec(t, store.DB, "UPDATE orders SET status = ?, paid_at = UTC_TIMESTAMP(3) WHERE id = ?", orders.Paid, ids[1])
 	}
-	late := kit.Onto(t, store.On, kit.InterruptedBy(store.DB, "FROM `orders`", pay))
+	late := kit.Onto(t, store.WithPool, kit.InterruptedBy(store.DB, "FROM `orders`", pay))
 	if n, err := late.Expire(t.Context()); err != nil || n["S"] != 1 {
 		t.Errorf("expired orders: got %v, error %v, want 1 of S", n, err)
 	}
 	if rows := kit.RowsOf(t, store.DB); rows[ids[1]].Status != orders.Paid || rows[ids[2]].Status != orders.Expired {
 		t.Errorf("orders: got %s and %s, want paid and expired", rows[ids[1]].Status, rows[ids[2]].Status)
 	}
-	kit.None(t, kit.BrokenClosing(t, store.DB))
+	kit.MustBeEmpty(t, kit.InconsistentOrders(t, store.DB))
 }
 
 // An order that becomes overdue after its sale was locked does not expire before the next sweep.
 // Otherwise its closed_at would be earlier than its expires_at.
 func TestExpiredOrderIsClosedAfterItsExpiry(t *testing.T) {
 	store, ids := stocked(t, servertest.OpenSQL(t, servers.KindReal), 2)
-	kit.Overdue(t, store.DB, ids[0])
+	kit.MakeOverdue(t, store.DB, ids[0])
 	becomesOverdue := func() {
 		expires := kit.ClockOf(t, store.DB).Add(2 * time.Millisecond)
 		kit.Exec(t, store.DB, "UPDATE orders SET expires_at = ? WHERE id = ?", expires, ids[1])
 		check.Eventually(t, "the order is overdue", func() bool { return kit.ClockOf(t, store.DB).After(expires) })
 	}
-	interrupted := kit.Onto(t, store.On, kit.InterruptedBy(store.DB, "FOR UPDATE", becomesOverdue))
+	interrupted := kit.Onto(t, store.WithPool, kit.InterruptedBy(store.DB, "FOR UPDATE", becomesOverdue))
 	check.Must(t, check.Err(interrupted.Expire(t.Context())))
 	check.Must(t, check.Err(store.Expire(t.Context())))
 	for id, o := range kit.RowsOf(t, store.DB) {
@@ -127,7 +127,7 @@ func TestExpiredOrderIsClosedAfterItsExpiry(t *testing.T) {
 	}
 }
 
-// BrokenClosing finds an order that was closed without the condition on its status.
+// InconsistentOrders finds an order that was closed without the condition on its status.
 func TestCloseNeedsItsCondition(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, ids := stocked(t, sql, 2)
@@ -140,13 +140,13 @@ func TestCloseNeedsItsCondition(t *testing.T) {
 		}
 		check.Must(t, check.Err(store.Pay(ctx, "buyer-0", ids[0], "ref")))
 		check.Must(t, check.Err(store.Cancel(ctx, "buyer-1", ids[1])))
-		if wrong := kit.BrokenClosing(t, store.DB); len(wrong) > 0 {
+		if wrong := kit.InconsistentOrders(t, store.DB); len(wrong) > 0 {
 			t.Fatalf("closed orders: got violations %q, want none", wrong)
 		}
 		for _, id := range ids { // close the orders as if they were still pending
 			kit.Exec(t, store.DB, "UPDATE orders SET status = ?, closed_at = ? WHERE id = ?", orders.Expired, time.Now().UTC(), id)
 			kit.Exec(t, store.DB, "UPDATE sales SET sold = sold - 1 WHERE sku = 'S' AND sold > 0")
-			if id == ids[0] && len(kit.BrokenClosing(t, store.DB)) == 0 {
+			if id == ids[0] && len(kit.InconsistentOrders(t, store.DB)) == 0 {
 				t.Error("BrokenClosing of a paid order that was closed: got none, want one")
 			}
 		}
@@ -157,14 +157,14 @@ func TestCloseNeedsItsCondition(t *testing.T) {
 func TestPaymentAfterExpiryIsRefused(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, ids := stocked(t, sql, 1)
-		kit.Overdue(t, store.DB, ids...)
+		kit.MakeOverdue(t, store.DB, ids...)
 		for range 2 {
 			check.Is(t, check.Err(store.Pay(t.Context(), "buyer-0", ids[0], "ref")), orders.ErrOrderClosed)
 		}
 		if o := kit.RowsOf(t, store.DB)[ids[0]]; o.Status != orders.Expired || o.PaymentRef != nil {
 			t.Errorf("order: got %+v, want it expired, without a payment", o)
 		}
-		kit.None(t, kit.BrokenClosing(t, store.DB))
+		kit.MustBeEmpty(t, kit.InconsistentOrders(t, store.DB))
 	})
 }
 
@@ -175,7 +175,7 @@ func TestPaymentOfAJustInsertedOrder(t *testing.T) {
 		store, ids := stocked(t, sql, 1)
 		id := ids[0]
 		kit.Exec(t, store.DB, "UPDATE orders SET id = 'not yet'")
-		late := kit.Onto(t, store.On, kit.InterruptedBy(store.DB, "", func() { kit.Exec(t, store.DB, "UPDATE orders SET id = ?", id) }))
+		late := kit.Onto(t, store.WithPool, kit.InterruptedBy(store.DB, "", func() { kit.Exec(t, store.DB, "UPDATE orders SET id = ?", id) }))
 		if o, err := late.Pay(t.Context(), "buyer-0", id, "ref"); err != nil || o.Status != orders.Paid {
 			t.Errorf("Pay: got %+v, error %v, want a paid order", o, err)
 		}
@@ -186,7 +186,7 @@ func TestCloseReplays(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, ids := stocked(t, sql, 3)
 		ctx := t.Context()
-		kit.Overdue(t, store.DB, ids[2])
+		kit.MakeOverdue(t, store.DB, ids[2])
 		if n, err := store.Expire(ctx); err != nil || n["S"] != 1 {
 			t.Fatalf("expire: got %v, error %v, want 1 order of S", n, err)
 		}
@@ -227,7 +227,7 @@ func TestCloseReplays(t *testing.T) {
 		if got := kit.RowsOf(t, store.DB); !reflect.DeepEqual(before, got) {
 			t.Errorf("after eve's calls: got rows %+v, want %+v", got, before)
 		}
-		kit.None(t, kit.BrokenClosing(t, store.DB))
+		kit.MustBeEmpty(t, kit.InconsistentOrders(t, store.DB))
 	})
 }
 
@@ -235,7 +235,7 @@ func TestCloseReplays(t *testing.T) {
 func TestExpireInBatches(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, ids := stocked(t, sql, expireBatch+50)
-		kit.Overdue(t, store.DB, ids[:expireBatch+40]...)
+		kit.MakeOverdue(t, store.DB, ids[:expireBatch+40]...)
 		var closed []int64
 		for {
 			n, err := store.Expire(t.Context())
@@ -248,7 +248,7 @@ func TestExpireInBatches(t *testing.T) {
 		if fmt.Sprint(closed) != fmt.Sprint([]int64{expireBatch, 40}) {
 			t.Errorf("orders closed by each call: got %v, want %d and 40", closed, expireBatch)
 		}
-		kit.None(t, kit.BrokenClosing(t, store.DB))
+		kit.MustBeEmpty(t, kit.InconsistentOrders(t, store.DB))
 	})
 }
 
@@ -265,7 +265,7 @@ func TestLockedSaleDoesNotBlockOtherSales(t *testing.T) {
 		return store
 	}
 	store, outside := connect(Config{Connections: 4}), connect(Config{WaitTimeout: time.Minute})
-	kit.Put(t, store, kit.Sale("T", 10, 1))
+	kit.PutSale(t, store, kit.Sale("T", 10, 1))
 	kit.Exec(t, store.DB, "UPDATE orders SET sku = 'T' WHERE id = ?", ids[0])
 	kit.Exec(t, store.DB, "UPDATE sales SET sold = IF(sku = 'T', 1, sold - 1)")
 
@@ -276,7 +276,7 @@ func TestLockedSaleDoesNotBlockOtherSales(t *testing.T) {
 		for i := range ids[1:] {
 			go func() { cancels <- check.Err(store.Cancel(t.Context(), fmt.Sprint("buyer-", i+1), ids[i+1])) }()
 		}
-		check.Eventually(t, "all cancellations wait", func() bool { return store.endings.Len() == len(ids)-1 })
+		check.Eventually(t, "all cancellations wait", func() bool { return store.rowSteps.Len() == len(ids)-1 })
 		if o, err := store.Cancel(t.Context(), "buyer-0", ids[0]); err != nil || o.Status != orders.Cancelled {
 			t.Errorf("cancel an order of another sale: got %+v, error %v, want it cancelled", o, err)
 		}
@@ -291,7 +291,7 @@ func TestLockedSaleDoesNotBlockOtherSales(t *testing.T) {
 	if o, err := store.Cancel(t.Context(), "buyer-1", ids[1]); err != nil || o.Status != orders.Cancelled {
 		t.Errorf("cancel after the row is unlocked: got %+v, error %v, want it cancelled", o, err)
 	}
-	kit.None(t, kit.BrokenClosing(t, store.DB))
+	kit.MustBeEmpty(t, kit.InconsistentOrders(t, store.DB))
 }
 
 // Cancellations succeed although a busy keeper unlocks the sale's row only for moments.
@@ -320,5 +320,5 @@ func TestCancelsDuringARush(t *testing.T) {
 	buyers.Wait()
 	end()
 	keeper.Wait()
-	kit.None(t, kit.BrokenClosing(t, store.DB))
+	kit.MustBeEmpty(t, kit.InconsistentOrders(t, store.DB))
 }

@@ -19,8 +19,8 @@ import (
 //
 // If the error is ErrFenced or inventory.ErrEpoch, nothing was changed. After any other error
 // the outcome is unknown.
-func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []inventory.Queued) ([]orders.Decision, error) {
-	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
+func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []inventory.QueuedOrder) ([]orders.Decision, error) {
+	decisions, err := s.decideDurably(ctx, func(tx *gorm.DB) ([][]orders.Decision, error) {
 		// The row lock comes first. No other transaction can then insert or close orders.
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err == nil && !sameGate(sale, queued) {
@@ -29,18 +29,18 @@ func (s *Store) Commit(ctx context.Context, sku string, fence int64, queued []in
 		if err != nil {
 			return nil, err
 		}
-		return s.insertBatch(tx, SaleBatch{Sale: sale, fence: fence, Orders: queued}, gated)
+		return s.decideAndWrite(tx, []LockedBatch{{Sale: sale, fence: fence, Orders: queued}}, gated)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("commit %d orders of %s: %w", len(queued), sku, err)
 	}
-	return decisions, nil
+	return decisions[0], nil
 }
 
 // sameGate reports whether the gate of the sale's epoch accepted the orders. An order that an
 // older gate accepted must not be committed, because its key may have been refused since.
-func sameGate(sale *LockedSale, queued []inventory.Queued) bool {
-	return !slices.ContainsFunc(queued, func(q inventory.Queued) bool { return q.Epoch != sale.Epoch })
+func sameGate(sale *LockedSale, queued []inventory.QueuedOrder) bool {
+	return !slices.ContainsFunc(queued, func(q inventory.QueuedOrder) bool { return q.Epoch != sale.Epoch })
 }
 
 // An origin is the way on which orders reach the database.
@@ -48,31 +48,22 @@ type origin int
 
 // The origins.
 const (
-	gated     origin = iota // a gate has accepted the orders and holds their units
-	PastGate                // no gate has accepted the orders: direct mode
-	onPayment               // the orders need no gate, because they take no units until they are paid
+	gated      origin = iota // a gate has accepted the orders and holds their units
+	DirectMode               // no gate has accepted the orders: direct mode
+	onPayment                // the orders need no gate, because they take no units until they are paid
 )
 
-// A SaleBatch contains the orders of one SKU in a transaction that has locked the sale's row.
-type SaleBatch struct {
+// A LockedBatch contains the orders of one SKU in a transaction that has locked the sale's row.
+type LockedBatch struct {
 	Sale   *LockedSale
 	fence  int64 // the fence that the sale must still have
-	Orders []inventory.Queued
+	Orders []inventory.QueuedOrder
 	window orders.Reason // Ledger.Window
 }
 
-// insertBatch is insertBatches for one SKU.
-func (s *Store) insertBatch(tx *gorm.DB, one SaleBatch, by origin) ([]orders.Decision, error) {
-	decisions, err := s.insertBatches(tx, []SaleBatch{one}, by)
-	if err != nil {
-		return nil, err
-	}
-	return decisions[0], nil
-}
-
-// insertBatches decides on orders whose sales are locked, inserts their rows and counts the
+// decideAndWrite decides on orders whose sales are locked, inserts their rows and counts the
 // units sold. If no gate has accepted the orders, a refused order leaves no row.
-func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]orders.Decision, error) {
+func (s *Store) decideAndWrite(tx *gorm.DB, batches []LockedBatch, via origin) ([][]orders.Decision, error) {
 	ledgers, err := s.ReadLedgers(tx, batches)
 	if err != nil {
 		return nil, err
@@ -81,18 +72,18 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 	sold := make([]int64, len(batches))
 	var rows []*orders.Order
 	for i, l := range ledgers {
-		l.PastGate, l.OnPayment, l.Window = by != gated, by == onPayment, batches[i].window
+		l.WithoutGate, l.OnPayment, l.Window = via != gated, via == onPayment, batches[i].window
 		for _, q := range batches[i].Orders {
 			d := l.Decide(q)
 			decisions[i] = append(decisions[i], d)
 			if d.Action == orders.Insert {
 				rows = append(rows, d.Order)
 			}
-			if d.Action == orders.PayLate || d.Action == orders.Insert && d.Order.Status.CountsAsSold() {
+			if d.Action == orders.MarkPaid || d.Action == orders.Insert && d.Order.Status.CountsAsSold() {
 				sold[i] += d.Order.Quantity
 			}
 		}
-		if err := writeLate(tx, decisions[i], l.Now); err != nil {
+		if err := writePayments(tx, decisions[i], l.Now); err != nil {
 			return nil, err
 		}
 	}
@@ -107,10 +98,7 @@ func (s *Store) insertBatches(tx *gorm.DB, batches []SaleBatch, by origin) ([][]
 	if err != nil {
 		return nil, err
 	}
-	if err := s.confirm(tx, decisions...); err != nil {
-		return nil, err
-	}
-	return decisions, loadKnown(tx, decisions)
+	return decisions, loadExisting(tx, decisions)
 }
 
 // countSold adds units to sales.sold. The fence and the total were checked when the row was

@@ -51,20 +51,20 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-func freshBatch(size int) []inventory.Queued {
-	batch := make([]inventory.Queued, size)
+func freshBatch(size int) []inventory.QueuedOrder {
+	batch := make([]inventory.QueuedOrder, size)
 	for i := range batch {
 		id := uuid.Must(uuid.NewV7()).String()
-		batch[i] = inventory.Queued{
+		batch[i] = inventory.QueuedOrder{
 			OrderID: id, Buyer: "buyer-" + id, Quantity: 1, Key: "key-" + id,
-			Fingerprint: strings.Repeat("f", 32), At: time.Now().UTC(),
+			Fingerprint: strings.Repeat("f", 32), AcceptedAt: time.Now().UTC(),
 		}
 	}
 	return batch
 }
 
 // bareInsert returns one statement that inserts the batch, with all columns that Commit sets.
-func bareInsert(batch []inventory.Queued) (string, []any) {
+func bareInsert(batch []inventory.QueuedOrder) (string, []any) {
 	var sql strings.Builder
 	sql.WriteString("INSERT INTO orders (id, sku, buyer, quantity, amount, currency, status, reason, idempotency_key, request_hash, created_at, expires_at) VALUES ")
 	args := make([]any, 0, 12*len(batch))
@@ -73,7 +73,7 @@ func bareInsert(batch []inventory.Queued) (string, []any) {
 			sql.WriteByte(',')
 		}
 		sql.WriteString("(?,?,?,?,?,?,?,?,?,?,?,?)")
-		args = append(args, q.OrderID, "S", q.Buyer, q.Quantity, 1999, "EUR", "pending_payment", "", q.Key, q.Fingerprint, q.At, q.At)
+		args = append(args, q.OrderID, "S", q.Buyer, q.Quantity, 1999, "EUR", "pending_payment", "", q.Key, q.Fingerprint, q.AcceptedAt, q.AcceptedAt)
 	}
 	return sql.String(), args
 }

@@ -18,9 +18,9 @@ const namesInQuery = 500
 // A delta contains the changes of a sale's orders since a snapshot.
 type delta struct {
 	inventory.Changes
-	changed map[string]orders.Status // order id → new status
-	pending int64                    // number of pending orders, changed or not
-	ended   []string                 // ids of all ended orders that are not marked released
+	changed  map[string]orders.Status // order id → new status
+	pending  int64                    // number of pending orders, changed or not
+	unmarked []string                 // ids of all ended orders that are not marked released
 }
 
 // changesSince reads the changes since the snapshot. The first query alone decides whether an
@@ -30,13 +30,13 @@ func (s *Store) changesSince(tx *gorm.DB, snap *Snapshot) (d delta, err error) {
 	d.changed = map[string]orders.Status{}
 	read := 0
 	if err := s.eachUnreleased(tx, snap.sku, func(id, status []byte) {
-		if read++; read%CensusPage == 0 {
+		if read++; read%SnapshotPageSize == 0 {
 			snap.Step()
 		}
 		if string(status) == string(orders.PendingPayment) {
 			d.pending++
 		} else {
-			d.ended = append(d.ended, string(id))
+			d.unmarked = append(d.unmarked, string(id))
 		}
 		if string(snap.unreleased[string(id)]) != string(status) {
 			d.changed[string(id)] = orders.Status(status)

@@ -52,11 +52,11 @@ func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
 		}
 	}
 	if isServerError(err) {
-		// By default, MySQL looks up each buyer of a batch twice, once to estimate the number
-		// of rows, which costs 3 µs per order. With a limit of 10 it estimates long lists by
-		// averages. Short lists need the lookups: by averages, unreleased orders would seem
-		// as frequent as pending ones, and a query that finds none would read all of those.
-		// A database without this variable works as well.
+		// By default, MySQL looks up each buyer of a batch twice, once to estimate the number of
+		// rows, which costs 3 µs per order. With a limit of 10 it estimates long lists by
+		// averages. Short lists need the lookups: by averages, unreleased orders would seem as
+		// frequent as pending ones, and a query that finds no unreleased order would read all
+		// pending orders. A database without this variable works as well.
 		if err = set("eq_range_index_dive_limit = 10"); isServerError(err) {
 			err = nil
 		}
@@ -136,7 +136,7 @@ func (d dialect) lockRows(tx *gorm.DB, wait bool, skus ...string) (rows []Locked
 	if err != nil || !separateClock {
 		return rows, err
 	}
-	now, err := d.clock(tx)
+	now, err := d.readTime(tx)
 	for i := range rows {
 		rows[i].Now = now
 	}

@@ -25,8 +25,8 @@ import (
 func TestTransactionsAreReadCommittedAndLock(t *testing.T) {
 	dsn := servertest.OpenSQL(t, servers.KindReal)
 	first := openStore(t, dsn)
-	kit.Put(t, first, kit.Sale("S", 1, 1))
-	kit.Put(t, first, kit.Sale("T", 1, 1))
+	kit.PutSale(t, first, kit.Sale("S", 1, 1))
+	kit.PutSale(t, first, kit.Sale("T", 1, 1))
 	defaults := func(mode string) { _ = first.DB.Exec("SET GLOBAL tidb_txn_mode = ?", mode) } // MySQL does not know it
 	defaults("optimistic")
 	defer defaults("pessimistic")
@@ -105,7 +105,7 @@ func TestContended(t *testing.T) {
 // LockedSale.Now is read after the wait for the row, not before it.
 func TestClockIsReadUnderTheLock(t *testing.T) {
 	store := openStore(t, servertest.OpenSQL(t, servers.KindReal))
-	kit.Put(t, store, kit.Sale("S", 1, 1))
+	kit.PutSale(t, store, kit.Sale("S", 1, 1))
 	for name, end := range map[string]error{"commit": nil, "rollback": errors.New("rolled back")} {
 		locked := make(chan time.Time, 1)
 		var free time.Time

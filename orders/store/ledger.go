@@ -23,13 +23,13 @@ const usualOrders, fewMore = 2, 16
 // ReadLedgers reads a ledger for each batch, with all orders that the batch's buyers have
 // made of the SKU. For a buyer with OrdersPerBuyer orders it reads only the orders that the
 // batch names.
-func (s *Store) ReadLedgers(tx *gorm.DB, batches []SaleBatch) ([]*orders.Ledger, error) {
+func (s *Store) ReadLedgers(tx *gorm.DB, batches []LockedBatch) ([]*orders.Ledger, error) {
 	var buyers []saleBuyer
 	created := map[string]time.Time{} // SKU → creation time of the sale
-	for _, sh := range batches {
-		created[sh.Sale.SKU] = sh.Sale.CreatedAt
-		for _, q := range sh.Orders {
-			buyers = append(buyers, saleBuyer{sh.Sale.SKU, q.Buyer})
+	for _, batch := range batches {
+		created[batch.Sale.SKU] = batch.Sale.CreatedAt
+		for _, q := range batch.Orders {
+			buyers = append(buyers, saleBuyer{batch.Sale.SKU, q.Buyer})
 		}
 	}
 	slices.SortFunc(buyers, saleBuyer.compare)
@@ -53,14 +53,14 @@ func (s *Store) ReadLedgers(tx *gorm.DB, batches []SaleBatch) ([]*orders.Ledger,
 		s.full.Add(b, created[b.sku])
 	}
 	ledgers := make([]*orders.Ledger, len(batches))
-	for i, sh := range batches {
-		l := orders.NewLedger(&sh.Sale.Sale, sh.Sale.Now, bySKU[sh.Sale.SKU])
+	for i, batch := range batches {
+		l := orders.NewLedger(&batch.Sale.Sale, batch.Sale.Now, bySKU[batch.Sale.SKU])
 		l.OrdersPerBuyer = s.ordersPerBuyer
 		if len(full) > 0 {
-			err = s.readFull(tx, l, full, sh)
+			err = s.readFull(tx, l, full, batch)
 		}
 		if err == nil {
-			err = readLate(tx, l, sh.Orders)
+			err = readPayments(tx, l, batch.Orders)
 		}
 		if err != nil {
 			return nil, err
@@ -120,18 +120,18 @@ func (s *Store) isFull(tx *gorm.DB, b saleBuyer) (bool, error) {
 	return len(found) > 0, err
 }
 
-// readFull adds to the ledger the orders of full buyers that the batch names. For a late
-// payment it also reads the buyer's units.
-func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool, sh SaleBatch) error {
+// readFull adds to the ledger the orders of full buyers that the batch names. For a
+// Payment it also reads the buyer's units.
+func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool, batch LockedBatch) error {
 	var ids, keys []any
-	for _, q := range sh.Orders {
+	for _, q := range batch.Orders {
 		if !full[saleBuyer{l.Sale.SKU, q.Buyer}] {
 			continue
 		}
 		l.OrderCount[q.Buyer] = s.ordersPerBuyer
-		switch p, late := orders.LateOf(q); {
-		case late:
-			ids = append(ids, p.Order)
+		switch p, pays := orders.PaymentOf(q); {
+		case pays:
+			ids = append(ids, p.OrderID)
 			units, err := s.countUnits(tx, l.Sale.SKU, []string{q.Buyer})
 			if err != nil {
 				return err
@@ -152,18 +152,18 @@ func (s *Store) readFull(tx *gorm.DB, l *orders.Ledger, full map[saleBuyer]bool,
 		byKey, err = readForLedger(tx, s.ordersByKey(), s.in("sku, buyer, idempotency_key", 3, len(keys)/3), keys)
 	}
 	for _, o := range append(byID, byKey...) {
-		l.Know(&o)
+		l.IndexOrder(&o)
 	}
 	return err
 }
 
-// readLate reads all columns of the orders that late payments of the batch are for, and their
+// readPayments reads all columns of the orders that payments of the batch are for, and their
 // refund claims.
-func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.Queued) error {
+func readPayments(tx *gorm.DB, l *orders.Ledger, batch []inventory.QueuedOrder) error {
 	var ids []string
 	for _, q := range batch {
-		if p, late := orders.LateOf(q); late {
-			ids = append(ids, p.Order)
+		if p, ok := orders.PaymentOf(q); ok {
+			ids = append(ids, p.OrderID)
 		}
 	}
 	if len(ids) == 0 {
@@ -171,13 +171,13 @@ func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.Queued) error {
 	}
 	var rows []orders.Order
 	if err := tx.Where("id IN ? AND sku = ?", ids, l.Sale.SKU).Find(&rows).Error; err != nil {
-		return fmt.Errorf("read %d orders paid late: %w", len(ids), err)
+		return fmt.Errorf("read %d orders to be paid: %w", len(ids), err)
 	}
 	for i := range rows {
 		if known := l.ByID[rows[i].ID]; known != nil {
 			*known = rows[i]
 		} else { // the buyer is full
-			l.Know(&rows[i])
+			l.IndexOrder(&rows[i])
 		}
 	}
 	var claims []orders.Claim
@@ -185,29 +185,29 @@ func readLate(tx *gorm.DB, l *orders.Ledger, batch []inventory.Queued) error {
 		return fmt.Errorf("read claims of %d orders: %w", len(ids), err)
 	}
 	for _, c := range claims {
-		l.Claimed[orders.LatePayment{Order: c.OrderID, Ref: c.PaymentRef}] = true
+		l.Claimed[orders.Payment{OrderID: c.OrderID, Ref: c.PaymentRef}] = true
 	}
 	return nil
 }
 
-// loadKnown reads all columns of the orders that existed before. A ledger has only the
+// loadExisting reads all columns of the orders that existed before. A ledger has only the
 // ledgerColumns, and callers receive whole orders.
-func loadKnown(tx *gorm.DB, decisions [][]orders.Decision) error {
-	known := map[string]*orders.Order{}
+func loadExisting(tx *gorm.DB, decisions [][]orders.Decision) error {
+	existing := map[string]*orders.Order{}
 	for _, batch := range decisions {
 		for _, d := range batch {
 			if d.Action != orders.Insert && d.Order != nil {
-				known[d.Order.ID] = d.Order
+				existing[d.Order.ID] = d.Order
 			}
 		}
 	}
-	if len(known) == 0 {
+	if len(existing) == 0 {
 		return nil
 	}
 	var rows []orders.Order
-	err := tx.Where("id IN ?", slices.Collect(maps.Keys(known))).Find(&rows).Error
+	err := tx.Where("id IN ?", slices.Collect(maps.Keys(existing))).Find(&rows).Error
 	for i := range rows {
-		*known[rows[i].ID] = rows[i]
+		*existing[rows[i].ID] = rows[i]
 	}
-	return wrap(err, "read %d known orders", len(known))
+	return wrap(err, "read %d existing orders", len(existing))
 }

@@ -44,7 +44,7 @@ func TestCommitDoesNotGrowWithOneBuyersOrders(t *testing.T) {
 		}
 		store, rowsRead := onOneConnection(t, full)
 		for _, buyers := range []int{1, 30, 499} {
-			batch := []inventory.Queued{kit.QueuedOrder("h", "buyer-15h", "", 1)}
+			batch := []inventory.QueuedOrder{kit.QueuedOrder("h", "buyer-15h", "", 1)}
 			for i := range buyers {
 				batch = append(batch, kit.QueuedOrder(fmt.Sprint(i), fmt.Sprint("buyer-", i), "k", 1))
 			}
@@ -55,7 +55,7 @@ func TestCommitDoesNotGrowWithOneBuyersOrders(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				ledgers, err := store.ReadLedgers(tx, []SaleBatch{{Sale: locked, fence: 1, Orders: batch}})
+				ledgers, err := store.ReadLedgers(tx, []LockedBatch{{Sale: locked, fence: 1, Orders: batch}})
 				refused = ledgers[0].Decide(batch[0]).Refused
 				return err
 			})
@@ -87,10 +87,10 @@ func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
 			check.Must(t, store.DB.Create(all[sku]).Error)
 		}
 		refused, known := 0, 0
-		compare := func(whole, read *orders.Ledger, q inventory.Queued) {
+		compare := func(whole, read *orders.Ledger, q inventory.QueuedOrder) {
 			got := read.Decide(q)
-			if want := whole.Decide(q); kit.Said(got) != kit.Said(want) {
-				t.Errorf("order %s by %s with key %q: got %q, want %q", q.OrderID, q.Buyer, q.Key, kit.Said(got), kit.Said(want))
+			if want := whole.Decide(q); kit.DecisionText(got) != kit.DecisionText(want) {
+				t.Errorf("order %s by %s with key %q: got %q, want %q", q.OrderID, q.Buyer, q.Key, kit.DecisionText(got), kit.DecisionText(want))
 			} else if got.Refused == "buyer_limit" {
 				refused++
 			} else if got.Action != orders.Insert {
@@ -99,15 +99,15 @@ func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
 		}
 		r := check.Rand(t)
 		for range 60 {
-			batches := []SaleOrders{{"R", 0, anyBatch(r, "R", counts)}, {"S", 0, anyBatch(r, "S", counts)}}
+			batches := []QueuedBatch{{"R", 0, anyBatch(r, "R", counts)}, {"S", 0, anyBatch(r, "S", counts)}}
 			check.Must(t, store.Transact(t.Context(), func(tx *gorm.DB) error {
 				sales, err := store.lockFree(tx, batches)
 				if err != nil {
 					return err
 				}
-				var locked []SaleBatch
+				var locked []LockedBatch
 				for _, b := range batches {
-					locked = append(locked, SaleBatch{Sale: sales[b.SKU], Orders: b.Orders})
+					locked = append(locked, LockedBatch{Sale: sales[b.SKU], Orders: b.Orders})
 				}
 				ledgers, err := store.ReadLedgers(tx, locked)
 				if err != nil {
@@ -146,7 +146,7 @@ func ordersOf(sku string, counts []int, now time.Time) (all []orders.Order) {
 }
 
 // anyBatch returns a few orders of ordersOf, and new orders of the same buyers.
-func anyBatch(r *rand.Rand, sku string, counts []int) (batch []inventory.Queued) {
+func anyBatch(r *rand.Rand, sku string, counts []int) (batch []inventory.QueuedOrder) {
 	for range r.IntN(12) {
 		b := r.IntN(len(counts))
 		i := r.IntN(counts[b] + 3)

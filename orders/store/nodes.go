@@ -42,24 +42,24 @@ func nameList(names []string) string {
 	return list
 }
 
-// Writes reports whether the node can write to that Redis master.
-func (n *Node) Writes(master string) bool {
+// CanWrite reports whether the node can write to the given Redis master.
+func (n *Node) CanWrite(master string) bool {
 	return !strings.Contains(n.Unwritable, ","+master+",") && !strings.Contains(n.Unwritable, ","+inventory.Standalone+",")
 }
 
 // forgetNodeAfter is the time after the last heartbeat at which the row of a node is deleted.
 const forgetNodeAfter = time.Hour
 
-// Beat writes the heartbeat of node and deletes the rows of nodes that are long gone. It returns
-// the rows of the live nodes by id, this node included, without their stats. A node is live if
-// its heartbeat is within alive of the database's time. A heartbeat further in the future does
-// not count, because the database's clock has been set back since.
+// Heartbeat writes the heartbeat of node and deletes the rows of nodes that are long gone. It
+// returns the rows of the live nodes by id, this node included, without their stats. A node is
+// live if its heartbeat is within alive of the database's time. A heartbeat further in the future
+// does not count, because the database's clock has been set back since.
 //
-// Beat uses no transaction. Nodes that kept their own row locked while they delete other rows
+// Heartbeat uses no transaction. Nodes that kept their own row locked while they delete other rows
 // could deadlock.
-func (s *Store) Beat(ctx context.Context, node string, unwritable []string, alive time.Duration) ([]Node, error) {
+func (s *Store) Heartbeat(ctx context.Context, node string, unwritable []string, alive time.Duration) ([]Node, error) {
 	db := s.DB.WithContext(ctx)
-	now, err := s.clock(db)
+	now, err := s.readTime(db)
 	if err != nil {
 		return nil, fmt.Errorf("write the heartbeat of %s: %w", node, err)
 	}
@@ -93,10 +93,11 @@ func (s *Store) Beat(ctx context.Context, node string, unwritable []string, aliv
 	return rows, nil
 }
 
-// Nodes returns the rows of the nodes with a heartbeat within alive, by id, with their stats.
-func (s *Store) Nodes(ctx context.Context, alive time.Duration) ([]Node, error) {
+// LiveNodes returns the rows of the nodes whose heartbeat is within alive of the database's time,
+// sorted by id, with their stats.
+func (s *Store) LiveNodes(ctx context.Context, alive time.Duration) ([]Node, error) {
 	db := s.DB.WithContext(ctx)
-	now, err := s.clock(db)
+	now, err := s.readTime(db)
 	if err != nil {
 		return nil, fmt.Errorf("read the nodes: %w", err)
 	}
@@ -105,13 +106,14 @@ func (s *Store) Nodes(ctx context.Context, alive time.Duration) ([]Node, error) 
 	return rows, wrap(err, "read the nodes")
 }
 
-// Leave deletes the node's row, so that the other nodes replace it at once.
-func (s *Store) Leave(ctx context.Context, node string) error {
+// RemoveNode deletes the node's row, so that the other nodes replace it at once.
+func (s *Store) RemoveNode(ctx context.Context, node string) error {
 	return wrap(s.DB.WithContext(ctx).Delete(&Node{ID: node}).Error, "delete the row of node %s", node)
 }
 
-// Vacate removes the keeper's name from the row of sku, if it still has that fence.
-func (s *Store) Vacate(ctx context.Context, sku string, fence int64) error {
+// ClearKeeper removes the keeper's name from the row of sku, if the row still has the given
+// fence.
+func (s *Store) ClearKeeper(ctx context.Context, sku string, fence int64) error {
 	err := s.DB.WithContext(ctx).Exec("UPDATE sales SET keeper = '' WHERE sku = ? AND fence = ?", sku, fence).Error
 	return wrap(err, "vacate %s", sku)
 }

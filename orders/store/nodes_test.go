@@ -18,7 +18,7 @@ func TestNodeStats(t *testing.T) {
 		store.stats = func() string { return stats }
 		beat := func(node string) {
 			t.Helper()
-			if rows, err := store.Beat(t.Context(), node, nil, time.Minute); err != nil || len(rows) == 0 || rows[0].Stats != "" {
+			if rows, err := store.Heartbeat(t.Context(), node, nil, time.Minute); err != nil || len(rows) == 0 || rows[0].Stats != "" {
 				t.Errorf("Beat: got %+v, error %v, want nodes without statistics", rows, err)
 			}
 		}
@@ -27,7 +27,7 @@ func TestNodeStats(t *testing.T) {
 		beat("one")
 		stats = strings.Repeat("x", maxStats+1)
 		beat("two")
-		rows, err := store.Nodes(t.Context(), time.Minute)
+		rows, err := store.LiveNodes(t.Context(), time.Minute)
 		if err != nil || len(rows) != 2 || rows[0].ID != "one" || rows[0].Stats != `{"up":1}` || rows[1].Stats != "" {
 			t.Errorf("Nodes: got %+v, error %v, want node one with statistics and node two without", rows, err)
 		}

@@ -21,11 +21,11 @@ func TestReadsDoNotGrowWithTheOrders(t *testing.T) {
 	ctx := t.Context()
 	for name, ask := range map[string]func() error{
 		"sums":       func() error { _, err := store.Sums(ctx, "S"); return err },
-		"ended":      func() error { _, err := store.Unreleased(ctx, "S", 500); return err },
+		"ended":      func() error { _, err := store.UnreleasedOrders(ctx, "S", 500); return err },
 		"ended SKUs": func() error { _, err := store.EndedSKUs(ctx); return err },
 		"expire":     func() error { _, err := store.Expire(ctx); return err },
-		"a batch":    func() error { _, err := store.Counting(ctx, "S", buyersOf(0, 100)); return err },
-		"a few":      func() error { _, err := store.Counting(ctx, "S", buyersOf(0, 3)); return err },
+		"a batch":    func() error { _, err := store.OrdersAtGate(ctx, "S", buyersOf(0, 100)); return err },
+		"a few":      func() error { _, err := store.OrdersAtGate(ctx, "S", buyersOf(0, 3)); return err },
 	} {
 		before := rowsRead()
 		check.Must(t, ask())
@@ -53,7 +53,7 @@ func onOneConnection(t *testing.T, s *Store) (*Store, func() int) {
 	t.Cleanup(func() { _ = conn.Close() })
 	_, err = conn.ExecContext(t.Context(), "SET SESSION optimizer_switch = 'index_condition_pushdown=off'")
 	check.Must(t, err)
-	one, err := s.On(conn)
+	one, err := s.WithPool(conn)
 	check.Must(t, err)
 	return one, func() int {
 		rows, err := conn.QueryContext(t.Context(), "SHOW SESSION STATUS LIKE 'Handler_read%'")

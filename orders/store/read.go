@@ -15,15 +15,15 @@ import (
 	"flashsale/orders"
 )
 
-// All answers of the functions in this file are durable, see confirmed. They also return
+// All answers of the functions in this file are durable, see durably. They also return
 // ErrUnavailable.
 
 // OrderOf reads an order of buyer. Error: ErrNotFound, also for an order of another buyer.
 func (s *Store) OrderOf(ctx context.Context, buyer, id string) (*orders.Order, error) {
-	return confirmed(ctx, s, orderLane, func(db *gorm.DB) (*orders.Order, error) { return orderOf(db, buyer, id) })
+	return durably(ctx, s, orderLane, func(db *gorm.DB) (*orders.Order, error) { return readOrderOf(db, buyer, id) })
 }
 
-func orderOf(db *gorm.DB, buyer, id string) (*orders.Order, error) {
+func readOrderOf(db *gorm.DB, buyer, id string) (*orders.Order, error) {
 	return first[orders.Order](db.Where("id = ? AND buyer = ?", id, buyer), "order")
 }
 
@@ -37,9 +37,10 @@ func (s *Store) OrderByKey(ctx context.Context, sku, buyer, key string) (*orders
 	return o, err
 }
 
-// Lookup reads the buyer's order of sku with an idempotency key, and then the epoch, mode and
-// ReserveOn of the sale. The order is nil if it does not exist. Concurrent callers share two
-// statements. Error: ErrNotFound if there is no sale.
+// Lookup reads the epoch, mode and ReserveOn of the sale, and then the buyer's order of sku with
+// an idempotency key. The order is nil if it does not exist. If it appears between the two
+// statements, Lookup finds it. Concurrent callers share both statements. Error: ErrNotFound if
+// there is no sale.
 func (s *Store) Lookup(ctx context.Context, sku, buyer, key string) (*orders.Order, *orders.Sale, error) {
 	found, err := s.lookups.Do(ctx, sku, buyerKey{buyer, key})
 	if err != nil && !errors.Is(err, orders.ErrNotFound) {
@@ -60,7 +61,7 @@ type keyed struct {
 // newLookups returns the group in which concurrent callers of Lookup share two statements.
 func (s *Store) newLookups() *coalesce.Group[buyerKey, keyed] {
 	return coalesce.New(coalesce.Config[buyerKey, keyed]{
-		Callers: maxReaders, Batch: 100, Timeout: s.Timeout, Patience: CatalogLease,
+		MaxCallers: maxReaders, MaxBatch: 100, Timeout: s.Timeout, Patience: CatalogLease,
 		Call: func(ctx context.Context, sku string, batch []*coalesce.Caller[buyerKey, keyed]) {
 			var keys []any
 			for _, c := range batch {
@@ -70,9 +71,10 @@ func (s *Store) newLookups() *coalesce.Group[buyerKey, keyed] {
 				list []orders.Order
 				sale *orders.Sale
 			}
-			found, err := confirmed(ctx, s, orderLane, func(db *gorm.DB) (r rows, err error) {
-				if err = db.Table(s.ordersByKey()).Where(s.in("sku, buyer, idempotency_key", 3, len(batch)), keys...).Find(&r.list).Error; err == nil {
-					r.sale, err = first[orders.Sale](db.Select("sku", "epoch", "mode", "reserve_on", "reserve_from").Where("sku = ?", sku), "sale "+sku)
+			found, err := durably(ctx, s, orderLane, func(db *gorm.DB) (r rows, err error) {
+				r.sale, err = first[orders.Sale](db.Select("sku", "epoch", "mode", "reserve_on", "reserve_from").Where("sku = ?", sku), "sale "+sku)
+				if err == nil {
+					err = db.Table(s.ordersByKey()).Where(s.in("sku, buyer, idempotency_key", 3, len(keys)/3), keys...).Find(&r.list).Error
 				}
 				return r, err
 			})
@@ -103,7 +105,7 @@ func first[Row any](q *gorm.DB, what string) (*Row, error) {
 
 // OrdersByID reads the orders with these ids. Orders without a row are left out.
 func (s *Store) OrdersByID(ctx context.Context, ids []string) ([]orders.Order, error) {
-	return confirmed(ctx, s, orderLane, func(db *gorm.DB) (rows []orders.Order, err error) {
+	return durably(ctx, s, orderLane, func(db *gorm.DB) (rows []orders.Order, err error) {
 		err = db.Where("id IN ?", ids).Find(&rows).Error
 		return rows, wrap(err, "read %d orders", len(ids))
 	})
@@ -130,7 +132,7 @@ func (s *Store) OrdersOfBuyer(ctx context.Context, buyer string, limit int, curs
 
 // page reads up to limit rows of a query, and returns the cursor for the next page.
 func page[Row any](ctx context.Context, s *Store, limit int, query func(db *gorm.DB) *gorm.DB, cursor func(Row) string) ([]Row, string, error) {
-	rows, err := confirmed(ctx, s, pageLane, func(db *gorm.DB) (rows []Row, err error) {
+	rows, err := durably(ctx, s, pageLane, func(db *gorm.DB) (rows []Row, err error) {
 		err = query(db).Limit(limit + 1).Find(&rows).Error
 		return rows, err
 	})

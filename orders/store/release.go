@@ -11,30 +11,30 @@ import (
 // An UnreleasedOrder is a closed or paid order whose hold may still be at the gate.
 type UnreleasedOrder struct {
 	ID     string
-	HoldID *string // hold of the late payment that paid the order, or nil
+	HoldID *string // hold of the payment that took the units and paid the order, or nil
 	Status orders.Status
 	Epoch  int64 // epoch of the sale, read in the same statement
 }
 
-// Unreleased returns up to limit ended orders of sku that are not marked released.
-func (s *Store) Unreleased(ctx context.Context, sku string, limit int) ([]UnreleasedOrder, error) {
+// UnreleasedOrders returns up to limit ended orders of sku that are not marked released.
+func (s *Store) UnreleasedOrders(ctx context.Context, sku string, limit int) ([]UnreleasedOrder, error) {
 	var rows []UnreleasedOrder
 	err := s.DB.WithContext(ctx).Table("orders AS o").Select("o.id, o.hold_id, o.status, s.epoch").
 		Joins("JOIN sales AS s ON s.sku = o.sku").
-		Where("o.status IN ? AND o.restored_at IS NULL AND o.sku = ?", orders.FinalStatuses, sku).
+		Where("o.status IN ? AND o.restored_at IS NULL AND o.sku = ?", orders.NoHoldStatuses, sku).
 		Limit(limit).Scan(&rows).Error
 	return rows, wrap(err, "read ended orders of %s", sku)
 }
 
-// MarkReleased marks orders released. The caller must have the gate's answer that their holds
+// MarkOrdersReleased marks orders released. The caller must have the gate's answer that their holds
 // are gone. Repeating the call changes nothing. Error: ErrFenced.
-func (s *Store) MarkReleased(ctx context.Context, sku string, fence int64, ids []string) error {
+func (s *Store) MarkOrdersReleased(ctx context.Context, sku string, fence int64, ids []string) error {
 	err := s.Transact(ctx, func(tx *gorm.DB) error {
 		if _, err := s.lockSaleAs(tx, sku, fence); err != nil {
 			return err
 		}
 		return tx.Model(&orders.Order{}).Where("id IN ? AND restored_at IS NULL", ids).
-			Updates(map[string]any{"restored_at": s.now()}).Error
+			Updates(map[string]any{"restored_at": s.sqlNow()}).Error
 	})
 	return wrap(err, "mark %d orders of %s released", len(ids), sku)
 }

@@ -20,7 +20,7 @@ func TestHandWrittenSQL(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, _ := stocked(t, sql, 0)
 		now := kit.ClockOf(t, store.DB)
-		held := orders.NewLedger(&orders.Sale{SKU: "S", Price: 1999, Currency: "EUR", Total: 2, PerBuyerLimit: 2, PaymentWindowS: 900, ClosesAt: now.Add(time.Hour)}, now, nil)
+		held := orders.NewLedger(&orders.Sale{SKU: "S", Price: 1999, Currency: "EUR", Total: 2, UnitsPerBuyer: 2, PaymentWindowS: 900, ClosesAt: now.Add(time.Hour)}, now, nil)
 		none := orders.NewLedger(held.Sale, now, nil)
 		none.OnPayment = true
 		rows := []*orders.Order{

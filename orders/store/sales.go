@@ -63,7 +63,7 @@ func (s *Store) createSale(tx *gorm.DB, sale orders.Sale, ifMatch []string) (ord
 	if len(ifMatch) > 0 {
 		return sale, orders.ErrPrecondition
 	}
-	now, err := s.clock(tx)
+	now, err := s.readTime(tx)
 	if err != nil {
 		return sale, err
 	}
@@ -128,7 +128,7 @@ func (s *Store) Sales(ctx context.Context) ([]orders.Sale, time.Time, error) {
 }
 
 func (s *Store) sales(db *gorm.DB) ([]orders.Sale, time.Time, error) {
-	now, err := s.clock(db)
+	now, err := s.readTime(db)
 	if err != nil {
 		return nil, now, fmt.Errorf("read the database's clock: %w", err)
 	}
@@ -176,9 +176,9 @@ func (s *Store) Announce(ctx context.Context, sku string, epoch int64) error {
 	return wrap(err, "announce a new epoch of %s", sku)
 }
 
-// AskRebuild requests a rebuild of the gate of sku: it announces the end of the epoch. It
+// RequestRebuild requests a rebuild of the gate of sku: it announces the end of the epoch. It
 // returns the present epoch. The rebuilt gate has a higher epoch.
-func (s *Store) AskRebuild(ctx context.Context, sku string) (int64, error) {
+func (s *Store) RequestRebuild(ctx context.Context, sku string) (int64, error) {
 	epoch, err := transact(ctx, s, func(tx *gorm.DB) (int64, error) {
 		sale, err := s.LockSale(tx, sku)
 		if err != nil {
@@ -190,11 +190,11 @@ func (s *Store) AskRebuild(ctx context.Context, sku string) (int64, error) {
 	return epoch, wrap(err, "request a rebuild of %s", sku)
 }
 
-// Finish sets ModeOver for a sale whose gate is gone from Redis, and reports whether it did.
+// MarkOver sets ModeOver for a sale whose gate is gone from Redis, and reports whether it did.
 // If the sale has not ended, or has open orders (HasOpenOrders), it changes nothing, and the
 // keeper must rebuild the gate. Error: ErrFenced.
-func (s *Store) Finish(ctx context.Context, sku string, fence int64) (finished bool, err error) {
-	finished, err = transact(ctx, s, func(tx *gorm.DB) (over bool, err error) {
+func (s *Store) MarkOver(ctx context.Context, sku string, fence int64) (over bool, err error) {
+	over, err = transact(ctx, s, func(tx *gorm.DB) (bool, error) {
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err != nil {
 			return false, err
@@ -205,7 +205,7 @@ func (s *Store) Finish(ctx context.Context, sku string, fence int64) (finished b
 		}
 		return true, tx.Exec("UPDATE sales SET mode = ? WHERE sku = ? AND fence = ?", orders.ModeOver, sku, fence).Error
 	})
-	return finished, wrap(err, "finish %s", sku)
+	return over, wrap(err, "mark %s over", sku)
 }
 
 // HasOpenOrders reports whether sku has orders that can still be paid, or that are not marked

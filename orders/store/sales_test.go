@@ -49,7 +49,7 @@ func TestTwoRestocks(t *testing.T) {
 func TestManyRestocks(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
-		kit.Put(t, store, kit.Sale("S", 10, 1))
+		kit.PutSale(t, store, kit.Sale("S", 10, 1))
 		var operators sync.WaitGroup
 		for range 8 {
 			operators.Go(func() {
@@ -95,7 +95,7 @@ func TestETag(t *testing.T) {
 			{"one more change", put, true},
 			{"a payment", func() error { return check.Err(store.Pay(ctx, "buyer-0", ids[0], "r")) }, false},
 			{"a new keeper", func() error { return check.Err(store.TakeOver(ctx, "S")) }, false},
-			{"a rebuild", func() error { return check.Err(store.AskRebuild(ctx, "S")) }, false},
+			{"a rebuild", func() error { return check.Err(store.RequestRebuild(ctx, "S")) }, false},
 			{"direct mode", func() error { return check.Err(store.EnterDirect(ctx, "S", 0, "redis", time.Second)) }, false},
 			{"the end", func() error { return check.Err(store.EndSale(ctx, "S")) }, true},
 			{"the end again", func() error { return check.Err(store.EndSale(ctx, "S")) }, false},
@@ -168,7 +168,7 @@ func TestEndSale(t *testing.T) {
 		} {
 			put, now := kit.Sale("S", 10, 1), kit.ClockOf(t, store.DB)
 			put.OpensAt, put.ClosesAt = now.Add(window[0]), now.Add(window[1])
-			kit.Put(t, store, put)
+			kit.PutSale(t, store, put)
 			before := kit.ClockOf(t, store.DB)
 			closed, err := store.EndSale(t.Context(), "S")
 			check.Must(t, err)

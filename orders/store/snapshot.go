@@ -10,13 +10,13 @@ import (
 )
 
 // A Snapshot contains the orders of a sale that a keeper has read, and staged at the gate,
-// before it shuts the gate for a rebuild. Recount then reads only the changes, however many
+// before it shuts the gate for a rebuild. BeginEpoch then reads only the changes, however many
 // orders the sale has.
 //
 // The orders that are not marked released show what has changed: an order that is new, pending,
-// has ended or was paid late is not marked. Between the snapshot and the rebuild no order is
-// marked, because only the keeper marks orders, and it is rebuilding. The ids and statuses of
-// the unmarked orders, before and after, are therefore the exact difference.
+// has ended or was paid by a Payment is not marked. Between the snapshot and the rebuild no
+// order is marked, because only the keeper marks orders, and it is rebuilding. The ids and
+// statuses of the unmarked orders, before and after, are therefore the exact difference.
 type Snapshot struct {
 	sku        string
 	unreleased map[string]orders.Status // order id → status, of orders not marked released
@@ -30,14 +30,14 @@ func NewSnapshot(sku string) *Snapshot {
 	return &Snapshot{sku: sku, Step: func() {}, unreleased: map[string]orders.Status{}, buyers: map[string]bool{}}
 }
 
-// CensusPage is the approximate number of orders per page of a snapshot.
-const CensusPage = 2000
+// SnapshotPageSize is the approximate number of orders per page of a snapshot.
+const SnapshotPageSize = 2000
 
 // ReadPage reads the orders of the next buyers, without a lock. It returns false if there are
 // no more. A buyer without units is included with 0 units, because the gate passes a replay of
 // a known buyer on to the database.
 func (s *Store) ReadPage(ctx context.Context, snap *Snapshot) (page inventory.Changes, more bool, err error) {
-	buyers, more, err := s.BuyersAfter(ctx, snap.sku, snap.after, CensusPage)
+	buyers, more, err := s.BuyersAfter(ctx, snap.sku, snap.after, SnapshotPageSize)
 	if err != nil || len(buyers) == 0 {
 		return page, false, err
 	}
@@ -83,7 +83,7 @@ func (s *Store) eachOrder(ctx context.Context, sku, after, last string, f func(o
 	return rows.Err()
 }
 
-// CatchUp brings a snapshot up to date, without a lock. The next CatchUp or Recount finds the
+// CatchUp brings a snapshot up to date, without a lock. The next CatchUp or BeginEpoch finds the
 // changes that are made while it reads.
 func (s *Store) CatchUp(ctx context.Context, snap *Snapshot) (inventory.Changes, error) {
 	d, err := s.changesSince(s.DB.WithContext(ctx), snap)

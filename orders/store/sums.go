@@ -9,26 +9,26 @@ import (
 )
 
 // Sums are the units of a sale in the database. They are read in one statement, so an order
-// that is being closed counts either in Sold or in Restoring.
+// that is being closed counts either in Sold or in Unreleased.
 type Sums struct {
-	Sold      int64 // units of pending and paid orders
-	Restoring int64 // units of closed orders that are not marked released
-	Fence     int64
-	Epoch     int64
+	Sold       int64 // units of pending and paid orders
+	Unreleased int64 // units of closed orders that are not marked released
+	Fence      int64
+	Epoch      int64
 }
 
 // Sums reads the sums of sku.
 func (s *Store) Sums(ctx context.Context, sku string) (sums Sums, err error) {
-	restoring := s.DB.Model(&orders.Order{}).Select("COALESCE(SUM(quantity), 0)").
+	unreleased := s.DB.Model(&orders.Order{}).Select("COALESCE(SUM(quantity), 0)").
 		Where("sku = ? AND status IN ? AND restored_at IS NULL", sku, orders.ClosedStatuses)
-	err = s.DB.WithContext(ctx).Model(&orders.Sale{}).Select("sold, fence, epoch, (?) AS restoring", restoring).
+	err = s.DB.WithContext(ctx).Model(&orders.Sale{}).Select("sold, fence, epoch, (?) AS unreleased", unreleased).
 		Where("sku = ?", sku).Take(&sums).Error
 	return sums, wrap(err, "read sums of %s", sku)
 }
 
-// Behind reads the orders that own holds at the gate, and returns them by hold. An order owns
-// the hold with its id, and the hold of the late payment that paid it.
-func (s *Store) Behind(ctx context.Context, holds []string) (map[string]*orders.Order, error) {
+// OrdersByHold reads the orders that own holds at the gate, and returns them by hold. An order
+// owns the hold with its id, and the hold of the Payment that paid it.
+func (s *Store) OrdersByHold(ctx context.Context, holds []string) (map[string]*orders.Order, error) {
 	ids := make([]string, len(holds))
 	for i, hold := range holds {
 		ids[i] = orders.OrderOf(hold)
@@ -41,18 +41,18 @@ func (s *Store) Behind(ctx context.Context, holds []string) (map[string]*orders.
 	for i := range rows {
 		byID[rows[i].ID] = &rows[i]
 	}
-	behind := make(map[string]*orders.Order, len(holds))
+	byHold := make(map[string]*orders.Order, len(holds))
 	for i, hold := range holds {
 		if o := byID[ids[i]]; o != nil && (o.ID == hold || o.HoldID != nil && *o.HoldID == hold) {
-			behind[hold] = o
+			byHold[hold] = o
 		}
 	}
-	return behind, nil
+	return byHold, nil
 }
 
-// Counting reads the orders of these buyers whose units count at the gate: open orders, and
+// OrdersAtGate reads the orders of these buyers whose units count at the gate: open orders, and
 // orders that are not marked released.
-func (s *Store) Counting(ctx context.Context, sku string, buyers []string) ([]orders.Order, error) {
+func (s *Store) OrdersAtGate(ctx context.Context, sku string, buyers []string) ([]orders.Order, error) {
 	var rows []orders.Order
 	err := s.DB.WithContext(ctx).Table(s.ordersByKey()).Select(ledgerColumns).
 		Where("sku = ? AND buyer IN ? AND (status IN ? OR restored_at IS NULL)", sku, buyers, orders.SoldStatuses).Find(&rows).Error
@@ -71,11 +71,11 @@ func (s *Store) BuyersAfter(ctx context.Context, sku, after string, limit int) (
 	return slices.Compact(buyers), len(buyers) == limit, nil
 }
 
-// EndedSKUs returns the SKUs for which Unreleased returns orders.
+// EndedSKUs returns the SKUs for which UnreleasedOrders returns orders.
 func (s *Store) EndedSKUs(ctx context.Context) ([]string, error) {
 	var skus []string
 	err := s.DB.WithContext(ctx).Model(&orders.Order{}).Distinct("sku").
-		Where("status IN ? AND restored_at IS NULL", orders.FinalStatuses).
+		Where("status IN ? AND restored_at IS NULL", orders.NoHoldStatuses).
 		Pluck("sku", &skus).Error
 	return skus, wrap(err, "read SKUs of ended orders")
 }

@@ -12,14 +12,14 @@ import (
 
 // An order owns the hold with its id and the hold of the attempt that paid it. Holds of other
 // attempts have no order.
-func TestBehind(t *testing.T) {
+func TestOrdersByHold(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
-		kit.Put(t, store, kit.Sale("S", 10, 10))
-		ids := kit.Stock(t, store.DB, 2)
+		kit.PutSale(t, store, kit.Sale("S", 10, 10))
+		ids := kit.InsertPendingOrders(t, store.DB, 2)
 		late, plain := ids[0], ids[1]
 		kit.Exec(t, store.DB, "UPDATE orders SET hold_id = '"+late+"+paid' WHERE id = '"+late+"'")
-		behind, err := store.Behind(t.Context(), []string{late, late + "+paid", late + "+other", plain, plain + "+other", "unknown", "unknown+other"})
+		behind, err := store.OrdersByHold(t.Context(), []string{late, late + "+paid", late + "+other", plain, plain + "+other", "unknown", "unknown+other"})
 		check.Must(t, err)
 		want := []string{late, late + "+paid", plain}
 		slices.Sort(want)

@@ -19,7 +19,7 @@ import (
 // takeover whose keeper is still running.
 func (s *Store) TakeOver(ctx context.Context, sku string) (*orders.Sale, error) {
 	sale, err := transact(ctx, s, func(tx *gorm.DB) (*LockedSale, error) {
-		now, err := s.clock(tx)
+		now, err := s.readTime(tx)
 		if err != nil {
 			return nil, err
 		}
@@ -35,25 +35,25 @@ func (s *Store) TakeOver(ctx context.Context, sku string) (*orders.Sale, error) 
 	return &sale.Sale, nil
 }
 
-// A Recounted contains the data for a new gate.
-type Recounted struct {
+// GateData is the data for a new gate.
+type GateData struct {
 	Gate    inventory.View    // the new gate, with the new epoch
 	Changes inventory.Changes // changes since the snapshot
 	Direct  bool              // the sale was in direct mode before
 }
 
-// Recount reads the data for a new gate, in ONE transaction under the keeper's fence. It issues
-// the new epoch, ends direct mode, and reads the changes since the snapshot. It also marks
-// every ended order released, because the new gate opens with the units of these orders. The
-// old gate, of epoch gateEpoch, must be shut and its queue empty.
+// BeginEpoch issues a new epoch, in ONE transaction under the keeper's fence. It ends direct
+// mode, and reads the data for the new gate: the sums and the changes since the snapshot. It
+// also marks every ended order released, because the new gate opens with the units of these
+// orders. The old gate, of epoch gateEpoch, must be shut and its queue empty.
 //
 // Before the call: read the sale (old), take the snapshot, and wait until every node knows that
 // the epoch ends (see Catalog.UntilSwitch). In direct mode and before the first gate no wait is
 // needed, because no node relies on a gate.
 // Errors: ErrFenced, ErrNotAnnounced.
-func (s *Store) Recount(ctx context.Context, snap *Snapshot, old *orders.Sale, fence, gateEpoch int64) (*Recounted, error) {
+func (s *Store) BeginEpoch(ctx context.Context, snap *Snapshot, old *orders.Sale, fence, gateEpoch int64) (*GateData, error) {
 	sku := snap.sku
-	r, err := transact(ctx, s, func(tx *gorm.DB) (*Recounted, error) {
+	r, err := transact(ctx, s, func(tx *gorm.DB) (*GateData, error) {
 		sale, err := s.lockSaleAs(tx, sku, fence)
 		if err != nil {
 			return nil, err
@@ -61,8 +61,8 @@ func (s *Store) Recount(ctx context.Context, snap *Snapshot, old *orders.Sale, f
 		if sale.Mode != orders.ModeDirect && sale.Epoch > 0 && (sale.Mode != orders.ModeChanging || sale.Epoch != old.Epoch) {
 			return nil, orders.ErrNotAnnounced
 		}
-		// The snapshot misses the buyers of new orders without units. If the sale has changed
-		// to OnOrder since, the new gate would refuse replays of these orders.
+		// The snapshot lacks the buyers of orders without units that were made after it. If the
+		// sale now takes units on order, the new gate would refuse replays of these orders.
 		if !sale.UpdatedAt.Equal(old.UpdatedAt) {
 			return nil, fmt.Errorf("%w: an operator has changed the sale since the snapshot", orders.ErrNotAnnounced)
 		}
@@ -74,11 +74,11 @@ func (s *Store) Recount(ctx context.Context, snap *Snapshot, old *orders.Sale, f
 		if err != nil {
 			return nil, err
 		}
-		// Mark only the orders that were read as ended. An order that was paid afterwards has
-		// a hold in the new gate, which the keeper must still drop.
-		for ids := range slices.Chunk(d.ended, namesInQuery) {
+		// Mark only the orders that had ended when their rows were read. An order that is paid
+		// later has a hold in the new gate, and the keeper must still drop this hold.
+		for ids := range slices.Chunk(d.unmarked, namesInQuery) {
 			snap.Step()
-			if err := tx.Model(&orders.Order{}).Where("id IN ?", ids).Updates(map[string]any{"restored_at": s.now()}).Error; err != nil {
+			if err := tx.Model(&orders.Order{}).Where("id IN ?", ids).Updates(map[string]any{"restored_at": s.sqlNow()}).Error; err != nil {
 				return nil, err
 			}
 		}
@@ -91,7 +91,7 @@ func (s *Store) Recount(ctx context.Context, snap *Snapshot, old *orders.Sale, f
 				gate.Buyers++
 			}
 		}
-		return &Recounted{Gate: gate, Changes: d.Changes, Direct: sale.Mode == orders.ModeDirect}, nil
+		return &GateData{Gate: gate, Changes: d.Changes, Direct: sale.Mode == orders.ModeDirect}, nil
 	})
-	return r, wrap(err, "recount %s", sku)
+	return r, wrap(err, "begin an epoch of %s", sku)
 }

@@ -12,32 +12,32 @@ import (
 	"flashsale/orders"
 )
 
-// SaleOrders contains orders from the queue of a SKU.
-type SaleOrders struct {
+// QueuedBatch contains orders from the queue of a SKU.
+type QueuedBatch struct {
 	SKU    string
 	Fence  int64 // fence of the keeper that has read the queue
-	Orders []inventory.Queued
+	Orders []inventory.QueuedOrder
 }
 
 // CommitTogether is Commit for batches of several SKUs in one transaction, each under its own
 // fence. If the row of a SKU is locked, or its fence or epoch has changed, the SKU is left out
 // and its decisions are nil. The caller must commit that batch alone. In this way it neither
 // delays the other batches nor makes them fail.
-func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]orders.Decision, error) {
-	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([][]orders.Decision, error) {
+func (s *Store) CommitTogether(ctx context.Context, batches []QueuedBatch) ([][]orders.Decision, error) {
+	decisions, err := s.decideDurably(ctx, func(tx *gorm.DB) ([][]orders.Decision, error) {
 		sales, err := s.lockFree(tx, batches)
 		if err != nil {
 			return nil, err
 		}
 		decisions := make([][]orders.Decision, len(batches))
-		var free []SaleBatch
+		var free []LockedBatch
 		var index []int // free[i] is batches[index[i]]
 		for i, b := range batches {
 			if sale := sales[b.SKU]; sale != nil && sale.Fence == b.Fence && sameGate(sale, b.Orders) {
-				free, index = append(free, SaleBatch{Sale: sale, fence: b.Fence, Orders: b.Orders}), append(index, i)
+				free, index = append(free, LockedBatch{Sale: sale, fence: b.Fence, Orders: b.Orders}), append(index, i)
 			}
 		}
-		inserted, err := s.insertBatches(tx, free, gated)
+		inserted, err := s.decideAndWrite(tx, free, gated)
 		for i, d := range inserted {
 			decisions[index[i]] = d
 		}
@@ -51,7 +51,7 @@ func (s *Store) CommitTogether(ctx context.Context, batches []SaleOrders) ([][]o
 
 // lockFree is LockSale for several SKUs. It does not wait: it leaves out rows that another
 // transaction has locked.
-func (s *Store) lockFree(tx *gorm.DB, batches []SaleOrders) (map[string]*LockedSale, error) {
+func (s *Store) lockFree(tx *gorm.DB, batches []QueuedBatch) (map[string]*LockedSale, error) {
 	skus := make([]string, len(batches))
 	for i, b := range batches {
 		skus[i] = b.SKU
@@ -68,8 +68,8 @@ func (s *Store) lockFree(tx *gorm.DB, batches []SaleOrders) (map[string]*LockedS
 }
 
 // countTogether is countSold for several SKUs in one statement. It fails unless all of them
-// count. One statement per SKU took an eighth of the database's time for such orders.
-func countTogether(tx *gorm.DB, batches []SaleBatch, sold []int64) error {
+// count. One statement per SKU took an eighth of the database's time for orders of many SKUs.
+func countTogether(tx *gorm.DB, batches []LockedBatch, sold []int64) error {
 	var skus []string
 	var units, fences []any
 	for i, b := range batches {

@@ -18,12 +18,12 @@ import (
 func TestCountTogether(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
-		var batches []SaleBatch
+		var batches []LockedBatch
 		for _, sku := range []string{"A", "B", "C", "D"} {
 			check.Must(t, check.Err(store.PutSale(t.Context(), kit.Sale(sku, 5, 1))))
 			taken, err := store.TakeOver(t.Context(), sku)
 			check.Must(t, err)
-			batches = append(batches, SaleBatch{Sale: &LockedSale{Sale: orders.Sale{SKU: sku}}, fence: taken.Fence})
+			batches = append(batches, LockedBatch{Sale: &LockedSale{Sale: orders.Sale{SKU: sku}}, fence: taken.Fence})
 		}
 		for _, c := range []struct {
 			units []int64 // units to count for A, B, C and D
@@ -56,7 +56,7 @@ func TestCountTogether(t *testing.T) {
 func TestOrdersOfAnotherEpoch(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
-		var batches []SaleOrders
+		var batches []QueuedBatch
 		for i, sku := range []string{"A", "B"} {
 			check.Must(t, check.Err(store.PutSale(t.Context(), kit.Sale(sku, 5, 1))))
 			kit.Exec(t, store.DB, "UPDATE sales SET epoch = 3 WHERE sku = ?", sku)
@@ -64,7 +64,7 @@ func TestOrdersOfAnotherEpoch(t *testing.T) {
 			check.Must(t, err)
 			q := kit.QueuedOrder(fmt.Sprintf("0000000%d-0000-7000-8000-000000000000", i), "ann", "k", 1)
 			q.Epoch = 3 - int64(i)
-			batches = append(batches, SaleOrders{SKU: sku, Fence: taken.Fence, Orders: []inventory.Queued{q}})
+			batches = append(batches, QueuedBatch{SKU: sku, Fence: taken.Fence, Orders: []inventory.QueuedOrder{q}})
 		}
 		decisions, err := store.CommitTogether(t.Context(), batches)
 		check.Must(t, err)

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -24,15 +26,42 @@ func (s *Store) Transact(ctx context.Context, f func(tx *gorm.DB) error) error {
 // and returns the result. It returns when ctx ends, even if the database does not answer the
 // COMMIT. The transaction then ends with its connection's read timeout, and its outcome is
 // unknown.
-func transact[T any](ctx context.Context, s *Store, f func(tx *gorm.DB) (T, error)) (result T, err error) {
+func transact[T any](ctx context.Context, s *Store, f func(tx *gorm.DB) (T, error)) (T, error) {
+	return withRetry(ctx, s, func() (result T, err error) {
+		err = s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+			result, err = f(tx)
+			return err
+		})
+		return result, err
+	})
+}
+
+// onSession is transact without a transaction: all statements of f run on one session. On
+// SQLite, which has only one connection, and on a pool of WithPool it only calls f.
+func onSession[T any](ctx context.Context, s *Store, f func(db *gorm.DB) (T, error)) (T, error) {
+	return withRetry(ctx, s, func() (none T, _ error) {
+		db := s.DB.Session(&gorm.Session{NewDB: true, Context: ctx})
+		if pool, ok := db.Statement.ConnPool.(*sql.DB); ok && !s.sqlite {
+			session, err := pool.Conn(ctx)
+			if err != nil {
+				return none, err
+			}
+			defer func() { _ = session.Close() }()
+			db.Statement.ConnPool = session
+		}
+		return f(db)
+	})
+}
+
+// withRetry calls f with retry, and returns when ctx ends, even if f has not returned.
+func withRetry[T any](ctx context.Context, s *Store, f func() (T, error)) (result T, err error) {
 	err = s.retry(ctx, func() error {
 		var made T
 		done := make(chan error, 1)
 		go func() {
-			done <- s.DB.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {
-				made, err = f(tx)
-				return err
-			})
+			var err error
+			made, err = f()
+			done <- err
 		}()
 		select {
 		case err := <-done:
@@ -49,14 +78,15 @@ func transact[T any](ctx context.Context, s *Store, f func(tx *gorm.DB) (T, erro
 
 // retry calls f up to five times, as long as another transaction is in the way (contended), or
 // the server does not accept writes (isReadOnly), because another server may have replaced it.
-// In both cases the database has undone the failed attempt.
+// It also repeats f if the connection was closed before the statement was sent. In all cases
+// the database has undone the failed attempt.
 func (s *Store) retry(ctx context.Context, f func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := f()
 		if isReadOnly(err) {
 			s.closeIdle()
 		}
-		if err == nil || attempt == 5 || !contended(err) && !isReadOnly(err) {
+		if err == nil || attempt == 5 || !contended(err) && !isReadOnly(err) && !errors.Is(err, driver.ErrBadConn) {
 			return err
 		}
 		select {
@@ -104,16 +134,16 @@ func (s *Store) lockSaleAs(tx *gorm.DB, sku string, fence int64) (*LockedSale, e
 	return sale, err
 }
 
-// now returns an SQL expression for the database's time.
-func (d dialect) now() clause.Expr {
+// sqlNow returns an SQL expression for the database's time.
+func (d dialect) sqlNow() clause.Expr {
 	if d.sqlite { // SQLite runs in this process and has its clock
 		return gorm.Expr("?", time.Now().UTC().Truncate(time.Millisecond))
 	}
 	return gorm.Expr("UTC_TIMESTAMP(3)")
 }
 
-// clock returns the database's time.
-func (d dialect) clock(tx *gorm.DB) (now time.Time, err error) {
+// readTime returns the database's time.
+func (d dialect) readTime(tx *gorm.DB) (now time.Time, err error) {
 	if d.sqlite {
 		return time.Now().UTC().Truncate(time.Millisecond), nil
 	}

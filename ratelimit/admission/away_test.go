@@ -59,7 +59,7 @@ func TestPolicyWhileRedisIsDown(t *testing.T) {
 		{Local, []bool{true, false, false}, map[string]int{" local_allowed": 1, "buyer local_denied": 2}},
 	} {
 		t.Run(string(c.policy), func(t *testing.T) {
-			server, client := servertest.Frozen(t)
+			server, client := servertest.StartWithFrozenClock(t)
 			var counted tally
 			l := ratelimit.New(client, ratelimit.Config{Timeout: time.Hour, Remember: -1})
 			control := New(l, counted.decide).With(Rules{WhenAway: c.policy})
@@ -100,7 +100,7 @@ func TestPolicyWhileRedisIsDown(t *testing.T) {
 
 // Each route has its own rules, and all routes share the tokens.
 func TestEachRouteHasItsOwnRules(t *testing.T) {
-	server, client := servertest.Frozen(t)
+	server, client := servertest.StartWithFrozenClock(t)
 	var mu sync.Mutex
 	var decisions []Decision
 	control := New(ratelimit.New(client, ratelimit.Config{Timeout: time.Hour, Remember: -1}), func(d Decision) {
@@ -129,7 +129,7 @@ func TestEachRouteHasItsOwnRules(t *testing.T) {
 
 // With Shadow, the same decisions are counted, and no request is refused.
 func TestShadowRefusesNoRequest(t *testing.T) {
-	server, client := servertest.Frozen(t)
+	server, client := servertest.StartWithFrozenClock(t)
 	for _, shadow := range []bool{false, true} {
 		var counted tally
 		config := ratelimit.Config{Timeout: time.Minute}

@@ -62,13 +62,13 @@ func (l *local) debt(b ratelimit.Bucket, at int64) int64 {
 	return was.debt - (at-was.stamp)*rate
 }
 
-// state returns the Result of a bucket that is that many units short of full.
+// state returns the Result of bucket b, which is debt units short of full.
 func state(b ratelimit.Bucket, debt int64) ratelimit.Result {
 	token, rate := b.Limit.Units()
 	return ratelimit.Result{Bucket: b.Name, Limit: b.Limit, Remaining: b.Limit.Burst() - divideUp(debt, token), Reset: until(debt, rate)}
 }
 
-// until returns the time in which that many units are refilled.
+// until returns the time in which the given units are refilled.
 func until(units, rate int64) time.Duration {
 	return time.Duration(divideUp(units, rate)) * time.Microsecond
 }

@@ -20,7 +20,7 @@ import (
 // Package ratelimit compares the script with a model. The broken twin counts in whole
 // seconds.
 func TestLocalDecidesLikeTheScript(t *testing.T) {
-	server, client := servertest.Frozen(t)
+	server, client := servertest.StartWithFrozenClock(t)
 	agrees := func(t *rapid.T, grain time.Duration) error {
 		server.FlushAll()
 		now := epoch
@@ -64,8 +64,8 @@ func drawLimit(t *rapid.T) limit.Limit {
 	return l
 }
 
-// drawPause prefers the times at which faults show: around the time after which a token,
-// or the whole bucket, is refilled.
+// drawPause prefers the pauses at which faults show: about 0, about the refill time of one
+// token, and about the refill time of the whole bucket.
 func drawPause(t *rapid.T, pool []limit.Limit) time.Duration {
 	l := rapid.SampledFrom(pool).Draw(t, "limit to wait for")
 	full := l.Window().Microseconds()

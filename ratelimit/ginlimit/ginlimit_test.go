@@ -19,7 +19,7 @@ import (
 // handler.
 func TestMiddleware(t *testing.T) {
 	gin.SetMode(gin.TestMode)
-	_, client := servertest.Frozen(t)
+	_, client := servertest.StartWithFrozenClock(t)
 	perBuyer, err := limit.Parse("1/h:5")
 	check.Must(t, err)
 	served := 0

@@ -18,11 +18,11 @@ func IP(addr string, l limit.Limit) ratelimit.Bucket {
 // siteFactor is the limit of a /48 divided by the limit of a /64.
 const siteFactor = 10
 
-// Address returns all buckets of a client address: the bucket of IP and, for IPv6, a
+// AddressBuckets returns all buckets of a client address: the bucket of IP and, for IPv6, a
 // bucket of the address's /48 with ten times the limit, because many providers give a
 // subscriber a /48. If ten times the limit is too large to count, there is no second
 // bucket.
-func Address(addr string, l limit.Limit) []ratelimit.Bucket {
+func AddressBuckets(addr string, l limit.Limit) []ratelimit.Bucket {
 	buckets := []ratelimit.Bucket{IP(addr, l)}
 	if strings.HasSuffix(buckets[0].ID, "/64") {
 		token, rate := l.Units()
@@ -34,11 +34,10 @@ func Address(addr string, l limit.Limit) []ratelimit.Bucket {
 	return buckets
 }
 
-// Network returns the network by which an address is counted: an IPv4 address itself, or
-// the /64 of an IPv6 address. A /64 is the least that one subscriber gets, and counting
-// single addresses would give the subscriber 2^64 buckets. Text that is not an address is
-// "unknown". All such clients share one bucket, so hiding an address does not avoid a
-// limit.
+// Network returns the network by which an address is counted: an IPv4 address itself, or the /64
+// of an IPv6 address. A /64 is the least that one subscriber gets, and counting single addresses
+// would give the subscriber 2^64 buckets. Text that is not an address is "unknown". All clients
+// with an unknown address share one bucket, so hiding an address does not avoid a limit.
 func Network(addr string) string { return prefix(addr, 64) }
 
 func prefix(addr string, bits int) string {

@@ -36,7 +36,7 @@ func TestAddress(t *testing.T) {
 		{"2001:db8:1:2::3", "1/1000000007us:4000000", "", ""},
 		{"2001:db8:1:2::3", "off", "", ""},
 	} {
-		buckets := Address(c.addr, parse(t, c.limit))
+		buckets := AddressBuckets(c.addr, parse(t, c.limit))
 		if buckets[0] != IP(c.addr, parse(t, c.limit)) {
 			t.Errorf("buckets of %s: got %+v, want that of IP first", c.addr, buckets)
 		}
@@ -48,7 +48,7 @@ func TestAddress(t *testing.T) {
 			t.Errorf("%s at %s: got buckets %+v, want %+v after that of IP", c.addr, c.limit, buckets, want)
 		}
 	}
-	if l := Address("2001:db8::1", limit.Limit{})[0].Limit; l != (limit.Limit{}) {
+	if l := AddressBuckets("2001:db8::1", limit.Limit{})[0].Limit; l != (limit.Limit{}) {
 		t.Errorf("zero limit: got %v, want the zero limit", l)
 	}
 }

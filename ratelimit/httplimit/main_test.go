@@ -11,7 +11,7 @@ import (
 	"flashsale/ratelimit/limit"
 )
 
-// epoch is the first time of a server that servertest.Frozen starts.
+// epoch is the first time of a server that servertest.StartWithFrozenClock starts.
 var epoch = servertest.Epoch
 
 // TestMain fails if a goroutine is left at the end.

@@ -48,7 +48,7 @@ func TestSetHeaders(t *testing.T) {
 // again.
 func TestRetryAfterIsNeverTooEarly(t *testing.T) {
 	tooEarly := func(round func(time.Duration) int64) bool {
-		server, client := servertest.Frozen(t)
+		server, client := servertest.StartWithFrozenClock(t)
 		l := ratelimit.New(client, ratelimit.Config{Timeout: time.Hour, Remember: -1})
 		for _, text := range []string{"5/s:1", "0.7/s:1", "3/s:1", "1/7s:1", "100/ms:1"} {
 			allow := func() ratelimit.Result {
@@ -77,7 +77,7 @@ func TestRetryAfterIsNeverTooEarly(t *testing.T) {
 }
 
 func TestMiddleware(t *testing.T) {
-	server, client := servertest.Frozen(t)
+	server, client := servertest.StartWithFrozenClock(t)
 	control := admission.New(ratelimit.New(client, ratelimit.Config{Timeout: time.Hour}), nil).With(admission.Rules{WhenAway: admission.Closed})
 	five := parse(t, "5/s:2")
 	serve := func(refuse func(http.ResponseWriter, *http.Request, error)) func(buyer string) *httptest.ResponseRecorder {

@@ -29,7 +29,7 @@ func Example_program() {
 	perIP, _ := limit.New(1, time.Hour, 2) // as text: 1/h:2
 	limited := httplimit.Middleware(control, func(r *http.Request) (cost int, buckets []ratelimit.Bucket) {
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)
-		return 1, httplimit.Address(host, perIP)
+		return 1, httplimit.AddressBuckets(host, perIP)
 	}, nil) // nil: the middleware writes the refusals
 	site := httptest.NewServer(limited(http.NotFoundHandler())) // or http.ListenAndServe
 	defer site.Close()

@@ -13,9 +13,9 @@ import (
 // ErrBad is wrapped by all errors about invalid limits.
 var ErrBad = errors.New("ratelimit: bad limit")
 
-// maxLevel is the size of the largest bucket, in units (see Limit.Units). Lua's numbers
-// are exact up to 2^53, and the script adds two such levels. Two levels of microseconds
-// also fit into a time.Duration.
+// maxLevel is the size of the largest bucket, in units (see Limit.Units). Lua's numbers are exact
+// up to 2^53, and the script adds two levels of at most maxLevel. Two levels of microseconds also
+// fit into a time.Duration.
 const maxLevel = 1 << 52
 
 // A Limit is a rate and a burst: a bucket that holds burst tokens and is refilled at the
@@ -32,10 +32,10 @@ type Limit struct {
 // Off is the limit that allows everything.
 var Off = Limit{off: true}
 
-// New returns the limit of that many tokens in each period per, and at most burst tokens
-// at once. All three must be positive, and per must be a whole number of microseconds. A
-// full bucket must not exceed 2^52 units (see Units). That is enough for a burst of a
-// million at one token an hour. Errors wrap ErrBad.
+// New returns a limit of the given tokens in each period per, and at most burst tokens at once.
+// All three must be positive, and per must be a whole number of microseconds. A full bucket must
+// not exceed 2^52 units (see Units). That is enough for a burst of a million at one token an
+// hour. Errors wrap ErrBad.
 func New(tokens int64, per time.Duration, burst int64) (Limit, error) {
 	switch {
 	case tokens < 1:
@@ -65,9 +65,9 @@ func (l Limit) IsOff() bool { return l.off }
 func (l Limit) Burst() int64 { return l.burst }
 
 // Units returns the number of units in a token, and the number of units refilled in a
-// microsecond. Scripts count a bucket in these whole numbers. Nothing is rounded, so
-// asking often or at odd moments neither gains nor loses a token. At 5 tokens a second, a
-// token has 200,000 units and a microsecond refills 1. Both are 0 for Off.
+// microsecond. Scripts count a bucket in these whole numbers. Nothing is rounded, so asking often
+// or at odd moments neither gains nor loses a token. At 5 tokens a second, a token has 200,000
+// units and a microsecond refills 1. Both numbers are 0 for Off.
 func (l Limit) Units() (token, perMicrosecond int64) { return l.token, l.rate }
 
 // Window returns the time in which an empty bucket is refilled, rounded up to whole

@@ -24,7 +24,7 @@ func Parse(text string) (Limit, error) {
 	}
 	l, err := parse(text)
 	if err != nil {
-		return Limit{}, fmt.Errorf("%w (in %q; it looks like 5/s:10, 0.5/s, 100/m:20 or off)", err, text)
+		return Limit{}, fmt.Errorf("%w (in %q; want a limit such as 5/s:10, 0.5/s, 100/m:20 or off)", err, text)
 	}
 	return l, nil
 }

@@ -12,9 +12,9 @@ import (
 	"flashsale/inventory/coalesce"
 )
 
-// Batch is the largest number of calls in one pipeline. All of them return when the last
+// MaxBatch is the largest number of calls in one pipeline. All of them return when the last
 // answer has arrived.
-const Batch = 100
+const MaxBatch = 100
 
 // A Sender is a client whose Do, Eval and EvalSha share pipelines. A caller that finds
 // few calls in flight sends its own. All other commands are sent as usual. A redis.Script
@@ -44,10 +44,10 @@ func New(rdb redis.UniversalClient, timeout time.Duration, tasks *coalesce.Tasks
 	inFlight, batch := math.MaxInt, 1
 	if client, ok := rdb.(Single); ok {
 		// Half of the connections: more calls in flight hide more of a slow network.
-		inFlight, batch = max(client.Options().PoolSize/2, 1), Batch
+		inFlight, batch = max(client.Options().PoolSize/2, 1), MaxBatch
 	}
 	s.Group = coalesce.New(coalesce.Config[command, struct{}]{
-		Call: s.call, Batch: batch, InFlight: inFlight, MaxWait: timeout, Self: true, Tasks: tasks,
+		Call: s.call, MaxBatch: batch, MaxInFlight: inFlight, MaxWait: timeout, CallerRuns: true, Tasks: tasks,
 	})
 	return s
 }
@@ -109,9 +109,9 @@ func (s *Sender) call(ctx context.Context, _ string, batch []*coalesce.Caller[co
 		return nil
 	})
 	for _, c := range batch {
-		// go-redis checks only the first command of a pipeline for READONLY. If that one
-		// succeeds because it only reads, the client stays with a demoted master. Sent
-		// again and alone, the rejected command makes the client find the new master.
+		// go-redis checks only the first command of a pipeline for READONLY. If the first command
+		// succeeds because it only reads, the client stays with a demoted master. If the rejected
+		// command is sent again alone, the client finds the new master.
 		if !s.Once && redis.HasErrorPrefix(c.Q.Err(), "READONLY") {
 			_ = s.Process(ctx, c.Q.Cmd)
 		}

@@ -13,7 +13,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// together stops commands until that many have arrived, each sent separately.
+// together stops commands until the given number of commands has arrived, each sent separately.
 type together struct {
 	redis.Hook
 	there *sync.WaitGroup

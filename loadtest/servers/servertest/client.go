@@ -40,12 +40,13 @@ func Connect(tb testing.TB, url string, adjust ...func(*redis.Options)) *redis.C
 	return rdb
 }
 
-// Epoch is the initial time of a server that Frozen starts: 1 ms before a full second.
+// Epoch is the initial time of a server that StartWithFrozenClock starts: 1 ms before a full
+// second.
 var Epoch = time.UnixMicro(1_000_000_000_999_000)
 
-// Frozen starts a miniredis whose clock moves only when SetTime is called, and whose keys
-// expire by that clock. The client that it returns does not retry commands.
-func Frozen(tb testing.TB) (*miniredis.Miniredis, *redis.Client) {
+// StartWithFrozenClock starts a miniredis whose clock moves only when SetTime is called, and whose
+// keys expire by that clock. The client that it returns does not retry commands.
+func StartWithFrozenClock(tb testing.TB) (*miniredis.Miniredis, *redis.Client) {
 	tb.Helper()
 	server := miniredis.RunT(tb)
 	server.SetTime(Epoch)
@@ -53,9 +54,9 @@ func Frozen(tb testing.TB) (*miniredis.Miniredis, *redis.Client) {
 	return server, Connect(tb, server.Addr(), func(o *redis.Options) { o.MaxRetries = -1 })
 }
 
-// EachRedisInTime is EachRedis for tests that wait for a lease or a timeout. The embedded
-// half runs in a bubble of testing/synctest, where such a wait takes no time and does not
-// depend on the machine. Its Redis is the one of InTime.
+// EachRedisInTime is EachRedis for tests that wait for a lease or a timeout. The embedded half
+// runs in a bubble of testing/synctest, where a wait takes no time and does not depend on the
+// machine. InTime starts the Redis of this half.
 func EachRedisInTime(t *testing.T, f func(t *testing.T, r *Redis)) {
 	t.Helper()
 	for _, kind := range Kinds() {

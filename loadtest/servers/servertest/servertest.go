@@ -1,20 +1,18 @@
 // Package servertest runs tests against embedded stores and against real servers.
 //
-// Each runs a test on both kinds of stores, each time with an empty Redis and an empty SQL
-// database. EachRedis and EachSQL start only one of the two. A test that waits for a lease
-// or a timeout uses EachRedisInTime, in which the embedded Redis runs on a fake clock. A
-// test that needs one kind only calls Open, OpenRedis or OpenSQL, and a test that needs a
-// certain topology or has to kill a database calls OpenRedisSentinel, OpenRedisCluster,
-// OpenZooKeeper or OpenMySQL. Servers run until the test ends, and a failed test prints
-// their logs.
+// The function Each runs a test on both kinds of stores, each time with an empty Redis and an
+// empty SQL database. EachRedis and EachSQL start only one of the two. A test that waits for a
+// lease or a timeout uses EachRedisInTime, in which the embedded Redis runs on a fake clock. A
+// test that needs one kind only calls Open, OpenRedis or OpenSQL, and a test that needs a certain
+// topology or has to kill a database calls OpenRedisSentinel, OpenRedisCluster, OpenZooKeeper or
+// OpenMySQL. Servers run until the test ends, and a failed test prints their logs.
 //
-// Connect returns a Redis client that a slow machine does not disturb. Frozen starts a
-// miniredis whose clock the test sets. OpenWire, RedisVia and SQLVia put a proxy before a
-// server, which can delay, cut or lose traffic. Package check contains assertions and
-// waits.
+// Connect returns a Redis client that a slow machine does not disturb. Frozen starts a miniredis
+// whose clock the test sets. OpenWire, RedisVia and SQLVia put a proxy in front of a server. The
+// proxy can delay, cut or lose traffic. Package check contains assertions and waits.
 //
-// A package that uses real SQL calls Main from its TestMain. Another package calls Prepare
-// if it has parallel tests or properties of rapid.
+// A package that uses real SQL calls Main from its TestMain. A package without real SQL calls
+// Prepare from its TestMain if it has parallel tests or rapid properties.
 //
 // If the real servers are not installed, their half of a test is skipped. With
 // FLASHSALE_TEST_REAL=require the test fails instead, and with FLASHSALE_TEST_REAL=off the
@@ -108,7 +106,7 @@ func OpenRedis(tb testing.TB, kind string) *Redis {
 		return &Redis{Kind: kind, URL: m.URL, Mini: m}
 	}
 	r := started(tb, func(ctx context.Context) (*servers.Redis, error) {
-		return servers.StartRedis(ctx, servers.RedisOptions{})
+		return servers.StartRedis(ctx, servers.RedisConfig{})
 	})
 	return &Redis{Kind: kind, URL: r.URL, Real: r}
 }

@@ -51,7 +51,7 @@ func (s *sharedMySQL) newDatabase(ctx context.Context) (server *servers.MySQL, n
 	if s.server == nil && s.err == nil {
 		// The server outlives the first test that needs it. Tests do not kill it, so
 		// its commits need not be on disk.
-		o := servers.MySQLOptions{ExtraArgs: []string{"--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0", "--innodb-doublewrite=0"}}
+		o := servers.MySQLConfig{ExtraArgs: []string{"--innodb-flush-log-at-trx-commit=0", "--sync-binlog=0", "--innodb-doublewrite=0"}}
 		if folder := os.Getenv("FLASHSALE_TEST_MYSQL9"); folder != "" { // folder of the mysqld of MySQL 9
 			o.SearchPath, o.Group = []string{folder}, true
 		}

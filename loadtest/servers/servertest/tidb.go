@@ -33,7 +33,7 @@ func notOnTiDB(tb testing.TB, why string) {
 
 // OpenMySQL starts a MySQL that no other test uses, for the rest of the test. The test may
 // kill and restart it.
-func OpenMySQL(tb testing.TB, o servers.MySQLOptions) *servers.MySQL {
+func OpenMySQL(tb testing.TB, o servers.MySQLConfig) *servers.MySQL {
 	tb.Helper()
 	notOnTiDB(tb, killed)
 	return started(tb, func(ctx context.Context) (*servers.MySQL, error) { return servers.StartMySQL(ctx, o) })

@@ -34,7 +34,7 @@ func SQLVia(tb testing.TB, s *servers.Stores) (*servers.Stores, *wire.Wire) {
 
 func before(tb testing.TB, url string) (string, *wire.Wire) {
 	tb.Helper()
-	via, w, err := wire.Before(url)
+	via, w, err := wire.OpenForURL(url)
 	require(tb, err)
 	tb.Cleanup(func() { closed(tb, w.Close()) })
 	return via, w

@@ -52,7 +52,7 @@ type link struct {
 	server  net.Conn
 	see     func(sent []byte)
 	silent  atomic.Bool           // nothing is delivered any more, and both ends stay open
-	loses   atomic.Pointer[fault] // fault that takes all further answers
+	loses   atomic.Pointer[fault] // fault that drops all further answers; nil if answers are delivered
 	counted bool                  // the first lost answer of this connection has been counted for the fault in loses
 	passed  atomic.Pointer[Catch] // Catch that waits for the next answer
 }

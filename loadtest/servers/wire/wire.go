@@ -96,9 +96,9 @@ func Open(target string) (*Wire, error) {
 // loopback matches an address in a URL or a DSN.
 var loopback = regexp.MustCompile(`(127\.0\.0\.1|192\.0\.2\.1):\d+`)
 
-// Before starts a proxy before the server on loopback that a URL or a DSN names. It
+// OpenForURL starts a proxy before the server on loopback that a URL or a DSN names. It
 // returns the URL or DSN with the address of the proxy.
-func Before(url string) (via string, w *Wire, err error) {
+func OpenForURL(url string) (via string, w *Wire, err error) {
 	addr := loopback.FindString(url)
 	if addr == "" {
 		return "", nil, fmt.Errorf("wire: %q contains no loopback address", url)
@@ -160,8 +160,8 @@ func (w *Wire) Restore() {
 	w.down = w.closed
 }
 
-// Lead closes all connections and sends new ones to another server. It also ends a Cut.
-func (w *Wire) Lead(target string) {
+// Redirect closes all connections and sends new ones to another server. It also ends a Cut.
+func (w *Wire) Redirect(target string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.disconnect()
@@ -200,9 +200,9 @@ func (w *Wire) Delay(which Direction, d, jitter time.Duration) {
 	}
 }
 
-// Lose drops all traffic in one direction until mend is called, without closing
+// DropTraffic drops all traffic in one direction until mend is called, without closing
 // connections. Mend closes all connections, because some have lost data.
-func (w *Wire) Lose(which Direction) (mend func()) {
+func (w *Wire) DropTraffic(which Direction) (mend func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.loses |= which

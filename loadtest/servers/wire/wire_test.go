@@ -167,7 +167,7 @@ func TestLose(t *testing.T) {
 		c := dial()
 		mustEcho(t, c, "a")
 		<-got
-		mend := w.Lose(which)
+		mend := w.DropTraffic(which)
 		for _, c := range []*client{c, dial()} {
 			var timeout net.Error
 			if answer, err := c.ask("b", soon); !errors.As(err, &timeout) || !timeout.Timeout() {
@@ -188,13 +188,13 @@ func TestLose(t *testing.T) {
 
 func TestWatchAndBefore(t *testing.T) {
 	addr, _ := echo(t)
-	via, w, err := Before("user@tcp(" + addr + ")/database")
+	via, w, err := OpenForURL("user@tcp(" + addr + ")/database")
 	check.Must(t, err)
 	defer func() { _ = w.Close() }()
 	if want := "user@tcp(" + w.Addr() + ")/database"; via != want {
 		t.Errorf("Before: got %q, want %q", via, want)
 	}
-	if _, _, err := Before("user@tcp(example.org:3306)/database"); err == nil {
+	if _, _, err := OpenForURL("user@tcp(example.org:3306)/database"); err == nil {
 		t.Error("Before a server that is not on loopback: got no error, want one")
 	}
 	seen := make(chan string, 10)
@@ -210,12 +210,12 @@ func TestWatchAndBefore(t *testing.T) {
 	}
 }
 
-func TestLead(t *testing.T) {
+func TestRedirect(t *testing.T) {
 	w, _, dial := open(t)
 	c := dial()
 	mustEcho(t, c, "a")
 	other, got := echo(t)
-	w.Lead(other)
+	w.Redirect(other)
 	mustFail(t, c, "b", later)
 	mustEcho(t, dial(), "c")
 	if line := <-got; line != "c" {

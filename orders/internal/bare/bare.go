@@ -24,7 +24,7 @@ import (
 type Bare struct {
 	Store *store.Store
 	Rdb   redis.UniversalClient
-	Gate  inventory.Keeping
+	Gate  inventory.KeeperGate
 }
 
 // Open puts a sale into the stores and builds its gate.
@@ -32,7 +32,7 @@ func Open(t testing.TB, s *servers.Stores, put orders.Sale) *Bare {
 	t.Helper()
 	b := &Bare{Store: OpenStore(t, s.SQL), Rdb: kit.OpenRedis(t, s.RedisURL)}
 	b.Gate = NewGate(b.Rdb, 0)
-	kit.Put(t, b.Store, put)
+	kit.PutSale(t, b.Store, put)
 	b.Keeper(t, put.SKU).Finish(t)
 	return b
 }
@@ -40,7 +40,7 @@ func Open(t testing.TB, s *servers.Stores, put orders.Sale) *Bare {
 // A Keeper makes a pass only when a test calls Step, Run or Finish.
 type Keeper struct {
 	*keeper.Keeper
-	Want keeper.Work // the work of the next pass
+	Work keeper.Work // the work of the next pass
 }
 
 // Keeper takes over sku and returns its keeper.
@@ -52,32 +52,32 @@ func (b *Bare) Keeper(t testing.TB, sku string) *Keeper {
 // KeeperOf takes over sku and returns its keeper, which uses the given stores.
 func KeeperOf(t testing.TB, st *store.Store, gate keeper.Gate, sku string) *Keeper {
 	t.Helper()
-	k, err := One(t, st, gate, 3, sku)
+	k, err := TakeOver(t, st, gate, 3, sku)
 	check.Must(t, err)
-	return &Keeper{k, keeper.Release | keeper.Inspect}
+	return &Keeper{k, keeper.ReleaseHolds | keeper.CorrectGate}
 }
 
-// One takes over sku and returns its keeper. It acquires no lock, so only the fence separates
+// TakeOver takes over sku and returns its keeper. It acquires no lock, so only the fence separates
 // two keepers of one SKU.
-func One(t testing.TB, st *store.Store, gate keeper.Gate, batch int, sku string) (*keeper.Keeper, error) {
+func TakeOver(t testing.TB, st *store.Store, gate keeper.Gate, batch int, sku string) (*keeper.Keeper, error) {
 	sale, err := st.TakeOver(t.Context(), sku)
 	if err != nil {
 		return nil, err
 	}
 	count := new(keeper.Counters)
 	return keeper.New(sale, keeper.Config{
-		Store: st, Gate: gate, Batch: batch, ScanPasses: 1, Log: check.Log(t), Count: count,
+		Store: st, Gate: gate, MaxBatch: batch, ScanPasses: 1, Log: check.Log(t), Counters: count,
 		Commits: keeper.NewGroupCommit(st, batch, 24, time.Second, count),
 		Announce: func(ctx context.Context, sku string, epoch int64) (bool, error) { // no other node relies on the gate
 			return true, st.Announce(ctx, sku, epoch)
 		},
-		Tell: func(context.Context, []orders.Decision) {}, OnCommit: func(*keeper.Commit) {},
+		Notify: func(context.Context, []orders.Decision) {}, OnCommit: func(*keeper.Commit) {},
 	}), nil
 }
 
 // Step makes one pass.
 func (k *Keeper) Step(ctx context.Context) (err error) {
-	k.Want, err = k.Pass(ctx, k.Want)
+	k.Work, err = k.Pass(ctx, k.Work)
 	return err
 }
 
@@ -86,9 +86,9 @@ func (k *Keeper) Step(ctx context.Context) (err error) {
 func (k *Keeper) Run(ctx context.Context) error {
 	for failures := 0; ; {
 		err := k.Step(ctx)
-		k.Want &^= keeper.Compare // the test requests comparisons itself
+		k.Work &^= keeper.CompareSums // the test requests comparisons itself
 		switch {
-		case err == nil && k.Want == 0:
+		case err == nil && k.Work == 0:
 			return nil
 		case err == nil:
 			failures = 0
@@ -103,7 +103,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // Finish is Run with all work, and fails the test on an error.
 func (k *Keeper) Finish(t testing.TB) {
 	t.Helper()
-	k.Want |= keeper.Release | keeper.Inspect
+	k.Work |= keeper.ReleaseHolds | keeper.CorrectGate
 	check.Must(t, k.Run(t.Context()))
 }
 
@@ -125,9 +125,9 @@ func (b *Bare) Reserve(t testing.TB, buyer, key string, quantity int64) string {
 }
 
 // Queue returns the queue of the sale S.
-func (b *Bare) Queue(t testing.TB) []inventory.Queued {
+func (b *Bare) Queue(t testing.TB) []inventory.QueuedOrder {
 	t.Helper()
-	q, err := b.Gate.Queue(t.Context(), "S", "", 500)
+	q, err := b.Gate.ReadQueue(t.Context(), "S", "", 500)
 	check.Must(t, err)
 	return q
 }
@@ -143,9 +143,9 @@ func (b *Bare) Audit(t testing.TB) store.Audit {
 	return a
 }
 
-// Stands checks that the audit balances, that no units are queued or restoring, and the
+// CheckAudit checks that the audit balances, that no units are queued or restoring, and the
 // numbers of units sold and available.
-func (b *Bare) Stands(t testing.TB, sold, available int64) {
+func (b *Bare) CheckAudit(t testing.TB, sold, available int64) {
 	t.Helper()
 	if a := b.Audit(t); !a.Balanced || a.Queued != 0 || a.Restoring != 0 || a.Sold != sold || a.Available != available {
 		t.Errorf("audit: got %+v, want it balanced, %d sold and %d available", a, sold, available)
@@ -178,8 +178,8 @@ func EnterDirect(t testing.TB, st *store.Store, alive time.Duration) (entered bo
 	return st.EnterDirect(t.Context(), "S", sale.Epoch, inventory.Standalone, alive)
 }
 
-// Empty deletes all data from both stores.
-func (b *Bare) Empty(t testing.TB) {
+// DeleteAll deletes all data from both stores.
+func (b *Bare) DeleteAll(t testing.TB) {
 	t.Helper()
 	kit.Exec(t, b.Store.DB, "DELETE FROM refunds")
 	kit.Exec(t, b.Store.DB, "DELETE FROM orders")
@@ -188,12 +188,12 @@ func (b *Bare) Empty(t testing.TB) {
 	b.Gate = NewGate(b.Rdb, 0) // the old Gate would notice that Redis has lost data
 }
 
-// Stocked returns a store with a sale S and n pending orders.
-func Stocked(t testing.TB, sql string, n int) (*store.Store, []string) {
+// StoreWithOrders returns a store with a sale S and n pending orders.
+func StoreWithOrders(t testing.TB, sql string, n int) (*store.Store, []string) {
 	t.Helper()
 	st := OpenStore(t, sql)
-	kit.Put(t, st, kit.Sale("S", int64(n)+5, 1))
-	return st, kit.Stock(t, st.DB, n)
+	kit.PutSale(t, st, kit.Sale("S", int64(n)+5, 1))
+	return st, kit.InsertPendingOrders(t, st.DB, n)
 }
 
 // Start runs a node until the test ends or stop is called. stop waits for the node.
@@ -210,9 +210,9 @@ func Start(t testing.TB, run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// Settled waits until the audit of a sale balances and no units are queued or restoring, and
+// WaitSettled waits until the audit of a sale balances and no units are queued or restoring, and
 // returns the audit.
-func Settled(t testing.TB, p interface {
+func WaitSettled(t testing.TB, p interface {
 	Audit(ctx context.Context, sku string) (store.Audit, error)
 }, sku string) (a store.Audit) {
 	t.Helper()
@@ -224,14 +224,14 @@ func Settled(t testing.TB, p interface {
 	return a
 }
 
-// Patience is the timeout of stores and gates in tests that do not test timeouts. It is long,
-// so that such tests pass on a busy machine.
+// Patience is the timeout of stores and gates in tests that do not test timeouts. The timeout is
+// long, so that tests of other behavior pass on a busy machine.
 const Patience = time.Minute
 
 // NewGate returns a gate with the timeout Patience. It remembers "sold out" for soldOutFor,
 // or for the default time if that is 0.
-func NewGate(rdb redis.UniversalClient, soldOutFor time.Duration) inventory.Keeping {
-	return inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{Timeout: Patience, SoldOutFor: soldOutFor})}
+func NewGate(rdb redis.UniversalClient, soldOutFor time.Duration) inventory.KeeperGate {
+	return inventory.KeeperGate{Gate: inventory.New(rdb, inventory.Config{Timeout: Patience, SoldOutFor: soldOutFor})}
 }
 
 // OpenStore returns a migrated store with the timeout Patience.

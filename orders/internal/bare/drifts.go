@@ -33,7 +33,7 @@ var Drifts = map[string]func(t testing.TB, b *Bare) bool{
 		entries := b.Rdb.XRangeN(t.Context(), "sale:{S}:queue", "-", "+", 1).Val()
 		return len(entries) > 0 && b.Rdb.XDel(t.Context(), "sale:{S}:queue", entries[0].ID).Val() == 1
 	},
-	"confirm lost": func(t testing.TB, b *Bare) bool {
+	"drop lost": func(t testing.TB, b *Bare) bool {
 		for id, o := range kit.RowsOf(t, b.Store.DB) {
 			if o.Status == orders.Paid && o.RestoredAt != nil {
 				return b.Rdb.HSet(t.Context(), "sale:{S}:holds", id, fmt.Sprintf("%d 1700000000000 %s", o.Quantity, o.Buyer)).Val() == 1
@@ -105,9 +105,9 @@ func loseReserve(t testing.TB, b *Bare, units int64) bool {
 	return false
 }
 
-// Wrong describes each difference between the gate and the database of the sale S. No orders
-// may be in progress.
-func (b *Bare) Wrong(t testing.TB) (wrong []string) {
+// Inconsistencies describes each difference between the gate and the database of the sale S. No
+// orders may be in progress.
+func (b *Bare) Inconsistencies(t testing.TB) (wrong []string) {
 	t.Helper()
 	a := b.Audit(t)
 	if !a.Balanced || a.Queued != 0 || a.Restoring != 0 || a.Available != a.Total-a.Sold {

@@ -16,29 +16,29 @@ type faultyGate struct {
 	plan kit.Plan
 }
 
-// Faulty returns gate with the faults of plan.
-func Faulty(gate keeper.Gate, plan kit.Plan) keeper.Gate { return faultyGate{gate, plan} }
+// FaultyGate returns gate with the faults of plan.
+func FaultyGate(gate keeper.Gate, plan kit.Plan) keeper.Gate { return faultyGate{gate, plan} }
 
-func (g faultyGate) Queue(ctx context.Context, sku, after string, limit int64) (q []inventory.Queued, err error) {
-	err = g.plan.Around("queue", func() (err error) { q, err = g.Gate.Queue(ctx, sku, after, limit); return err })
+func (g faultyGate) ReadQueue(ctx context.Context, sku, after string, limit int64) (q []inventory.QueuedOrder, err error) {
+	err = g.plan.Around("queue", func() (err error) { q, err = g.Gate.ReadQueue(ctx, sku, after, limit); return err })
 	if err != nil {
 		return nil, err
 	}
 	return q, nil
 }
 
-func (g faultyGate) Ack(ctx context.Context, sku string, orders []inventory.Queued, release []string) (left int64, err error) {
+func (g faultyGate) Ack(ctx context.Context, sku string, orders []inventory.QueuedOrder, release []string) (left int64, err error) {
 	err = g.plan.Around("ack", func() (err error) { left, err = g.Gate.Ack(ctx, sku, orders, release); return err })
 	return left, err
 }
 
-func (g faultyGate) Release(ctx context.Context, sku string, epoch int64, ids []string) (n int64, err error) {
-	err = g.plan.Around("release", func() (err error) { n, err = g.Gate.Release(ctx, sku, epoch, ids); return err })
+func (g faultyGate) ReleaseHolds(ctx context.Context, sku string, epoch int64, ids []string) (n int64, err error) {
+	err = g.plan.Around("release", func() (err error) { n, err = g.Gate.ReleaseHolds(ctx, sku, epoch, ids); return err })
 	return n, err
 }
 
-func (g faultyGate) Confirm(ctx context.Context, sku string, epoch int64, ids []string) error {
-	return g.plan.Around("confirm", func() error { return g.Gate.Confirm(ctx, sku, epoch, ids) })
+func (g faultyGate) DropHolds(ctx context.Context, sku string, epoch int64, ids []string) error {
+	return g.plan.Around("drop", func() error { return g.Gate.DropHolds(ctx, sku, epoch, ids) })
 }
 
 func (g faultyGate) SetTerms(ctx context.Context, sku string, epoch int64, terms inventory.Terms) error {
@@ -62,14 +62,14 @@ func (g faultyGate) Discard(ctx context.Context, d *inventory.Draft) error {
 	return g.plan.Around("discard", func() error { return g.Gate.Discard(ctx, d) })
 }
 
-// Failing takes over the sale S and returns a keeper. Its calls to both stores fail as
+// FailingKeeper takes over the sale S and returns a keeper. Its calls to both stores fail as
 // planned.
-func (b *Bare) Failing(t testing.TB, plan kit.Plan) *Keeper {
+func (b *Bare) FailingKeeper(t testing.TB, plan kit.Plan) *Keeper {
 	t.Helper()
-	return KeeperOf(t, FaultyStore(t, b.Store, plan), Faulty(b.Gate, plan), "S")
+	return KeeperOf(t, FaultyStore(t, b.Store, plan), FaultyGate(b.Gate, plan), "S")
 }
 
 // FaultyStore returns a copy of the store whose commits fail as planned.
 func FaultyStore(t testing.TB, s *store.Store, plan kit.Plan) *store.Store {
-	return kit.Onto(t, s.On, kit.Failing(s.DB, plan))
+	return kit.Onto(t, s.WithPool, kit.Failing(s.DB, plan))
 }

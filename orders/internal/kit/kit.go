@@ -18,16 +18,16 @@ import (
 	"flashsale/orders"
 )
 
-// None fails the test if wrong is not empty.
-func None(t testing.TB, wrong []string) {
+// MustBeEmpty fails the test if wrong is not empty.
+func MustBeEmpty(t testing.TB, wrong []string) {
 	t.Helper()
 	if len(wrong) > 0 {
 		t.Fatalf("got violations %q, want none", wrong)
 	}
 }
 
-// Put calls PutSale and fails the test on an error.
-func Put(t testing.TB, store interface {
+// PutSale calls PutSale and fails the test on an error.
+func PutSale(t testing.TB, store interface {
 	PutSale(context.Context, orders.Sale, ...string) (orders.Sale, error)
 }, s orders.Sale) {
 	t.Helper()
@@ -74,15 +74,15 @@ func ClockOf(t testing.TB, db *gorm.DB) time.Time {
 	return now
 }
 
-// Overdue moves expires_at of these orders into the past.
-func Overdue(t testing.TB, db *gorm.DB, ids ...string) {
+// MakeOverdue moves expires_at of these orders into the past.
+func MakeOverdue(t testing.TB, db *gorm.DB, ids ...string) {
 	t.Helper()
 	Exec(t, db, "UPDATE orders SET expires_at = ? WHERE id IN ?", ClockOf(t, db).Add(-time.Second), ids)
 }
 
-// BrokenClosing describes each order whose status contradicts its paid_at and closed_at, and
+// InconsistentOrders describes each order whose status contradicts its paid_at and closed_at, and
 // the column sold of the sale S if it is not the number of units in open orders.
-func BrokenClosing(t testing.TB, db *gorm.DB) (wrong []string) {
+func InconsistentOrders(t testing.TB, db *gorm.DB) (wrong []string) {
 	t.Helper()
 	rows := RowsOf(t, db)
 	for id, o := range rows {
@@ -104,25 +104,25 @@ func BrokenClosing(t testing.TB, db *gorm.DB) (wrong []string) {
 // DecidedAt is the time of the decisions in tests.
 var DecidedAt = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-// Said returns a short text for a decision. Tests compare decisions by it.
-func Said(d orders.Decision) string {
+// DecisionText returns a short text for a decision. Tests compare decisions by it.
+func DecisionText(d orders.Decision) string {
 	var words []string
 	switch {
 	case d.Action == orders.Insert && d.Order.Status == orders.Rejected:
 		words = append(words, "rejected", string(d.Order.Reason))
 	case d.Action == orders.Insert:
 		words = append(words, "sold")
-	case d.Action == orders.PayLate:
+	case d.Action == orders.MarkPaid:
 		words = append(words, "pays", d.Order.ID)
 	case d.Order == nil:
 		words = append(words, "is nothing")
 	default:
 		words = append(words, "is", d.Order.ID)
 	}
-	if d.Hold == orders.Release {
+	if d.Hold == orders.ReleaseHold {
 		words = append(words, "release")
 	}
-	if d.Hold == orders.Reconfirm {
+	if d.Hold == orders.DropHoldAgain {
 		words = append(words, "reconfirm")
 	}
 	if d.Refused != "" {
@@ -135,26 +135,26 @@ func Said(d orders.Decision) string {
 }
 
 // Row returns an order of the sale S. Without a key, key is "".
-func Row(id, buyer, key string, quantity int64, status orders.Status, restored bool) orders.Order {
+func Row(id, buyer, key string, quantity int64, status orders.Status, released bool) orders.Order {
 	o := orders.Order{ID: id, SKU: "S", Buyer: buyer, Quantity: quantity, Status: status, RequestHash: "h"}
 	if key != "" {
 		o.IdempotencyKey = &key
 	}
-	if restored {
+	if released {
 		o.RestoredAt = &DecidedAt
 	}
 	return o
 }
 
 // QueuedOrder returns an order as it is in the queue.
-func QueuedOrder(id, buyer, key string, quantity int64) inventory.Queued {
-	return inventory.Queued{OrderID: id, Buyer: buyer, Key: key, Quantity: quantity, Fingerprint: "h", At: DecidedAt}
+func QueuedOrder(id, buyer, key string, quantity int64) inventory.QueuedOrder {
+	return inventory.QueuedOrder{OrderID: id, Buyer: buyer, Key: key, Quantity: quantity, Fingerprint: "h", AcceptedAt: DecidedAt}
 }
 
-// QueuedPayment returns an attempt of a late payment as it is in the queue.
-func QueuedPayment(hold, buyer, order, ref string, quantity int64) inventory.Queued {
+// QueuedPayment returns an attempt of a Payment as it is in the queue.
+func QueuedPayment(hold, buyer, order, ref string, quantity int64) inventory.QueuedOrder {
 	q := QueuedOrder(hold, buyer, ref, quantity)
-	q.Pays = order
+	q.PaysOrder = order
 	return q
 }
 
@@ -162,7 +162,7 @@ func QueuedPayment(hold, buyer, order, ref string, quantity int64) inventory.Que
 func Sale(sku string, total, perBuyer int64) orders.Sale {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	return orders.Sale{
-		SKU: sku, Name: "A thing", Price: 1999, Currency: "EUR", Total: total, PerBuyerLimit: perBuyer,
+		SKU: sku, Name: "A thing", Price: 1999, Currency: "EUR", Total: total, UnitsPerBuyer: perBuyer,
 		OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour), PaymentWindowS: 900, ReserveOn: orders.OnOrder,
 	}
 }
@@ -183,9 +183,9 @@ func SameInAnyOrder(got, want []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want)))
 }
 
-// Stock inserts n pending orders of the sale S, of one unit each, by buyer-0 and so on. The
-// database has no other orders.
-func Stock(t testing.TB, db *gorm.DB, n int) (ids []string) {
+// InsertPendingOrders inserts n pending orders of the sale S, of one unit each, by buyer-0 and
+// so on. The database has no other orders.
+func InsertPendingOrders(t testing.TB, db *gorm.DB, n int) (ids []string) {
 	t.Helper()
 	now := ClockOf(t, db)
 	ids = make([]string, n)
@@ -202,8 +202,8 @@ func Stock(t testing.TB, db *gorm.DB, n int) (ids []string) {
 	return ids
 }
 
-// Decision is a model of Ledger.Decide that searches all orders for each decision.
-func Decision(sale *orders.Sale, all []orders.Order, q inventory.Queued) string {
+// ModelDecision is a model of Ledger.Decide that searches all orders for each decision.
+func ModelDecision(sale *orders.Sale, all []orders.Order, q inventory.QueuedOrder) string {
 	var sold, mine int64
 	for _, o := range all {
 		if o.ID == q.OrderID {
@@ -231,7 +231,7 @@ func Decision(sale *orders.Sale, all []orders.Order, q inventory.Queued) string 
 		}
 	}
 	switch {
-	case mine+q.Quantity > sale.PerBuyerLimit:
+	case mine+q.Quantity > sale.UnitsPerBuyer:
 		return "rejected buyer_limit"
 	case sold+q.Quantity > sale.Total:
 		return "rejected sold_out"

@@ -1,5 +1,5 @@
 // Package antipatterns shows common distributed locks that break. Each test runs the few steps
-// that break such a lock, and then the same steps with package lock. To print the steps:
+// that break the faulty lock, and then the same steps with package lock. To print the steps:
 //
 //	go test -run Antipattern -v ./orders/lock/antipatterns
 //

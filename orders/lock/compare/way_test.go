@@ -69,7 +69,7 @@ func share(b *testing.B, callers int, step func(caller, n int) error) {
 var exactTimers = func(context.Context) {}
 
 // A counter counts the commands on one connection: the lines that begin with a star. No argument
-// of these clients contains such a line. The counter's value is the last byte.
+// of a command contains a line that begins with a star. The counter's value is the last byte.
 type counter byte
 
 func (c *counter) of(sent []byte) (commands int64) {

@@ -2,7 +2,7 @@ package lease
 
 import "errors"
 
-// These errors describe a failed attempt to acquire a lock. A store may return others.
+// These errors describe a failed attempt to acquire a lock. A store may return other errors.
 var (
 	// ErrHeld means that another caller holds the lock.
 	ErrHeld = errors.New("lock: held by someone else")
@@ -14,8 +14,9 @@ var (
 	ErrNotRunning = errors.New("lock: the client's Run was not called")
 	// ErrStopped means that the client's Run has returned.
 	ErrStopped = errors.New("lock: the client is stopped")
-	// ErrKey means that the key is empty, or contains a brace but no hash tag, as "a{}b" does.
-	// In a Redis Cluster, the wait queue of such a key could not share the key's slot.
+	// ErrKey means that the key is empty, or contains a brace but no hash tag, as "a{}b" does. In
+	// a Redis Cluster, the wait queue of a key with a brace but no hash tag could not share the
+	// key's slot.
 	ErrKey = errors.New("lock: the key is empty or has braces without a hash tag")
 )
 

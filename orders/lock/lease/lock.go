@@ -22,7 +22,7 @@ type Lock struct {
 	renewed time.Time   // time at which the last successful renewal was sent
 	until   time.Time   // the store keeps the lock at least until this time
 	timer   *time.Timer // fires at the deadline
-	failure error       // error of the last renewal, nil if it succeeded
+	failure error       // error of the last renewal, nil if the renewal succeeded
 	ended   bool
 
 	releasing sync.Mutex

@@ -31,8 +31,8 @@ type Locker interface {
 	Run(ctx context.Context) error
 }
 
-// Forever is the time that Remaining returns for a key that never expires. Lockers do not
-// write such keys, so the key belongs to another program.
+// Forever is the time that Remaining returns for a key that never expires. Lockers only write
+// keys that expire, so the key belongs to another program.
 const Forever = time.Duration(math.MaxInt64)
 
 // A Holder describes the holder of a lock. The zero Holder means that the lock is free.

@@ -11,7 +11,7 @@ import (
 type release struct {
 	called  bool
 	running bool // the lease was running at the first call of Release
-	doubt   bool // the answer to an attempt was lost, so it may have released the lock
+	doubt   bool // the answer to an attempt was lost, so the attempt may have released the lock
 	settled bool // err is final
 	err     error
 }

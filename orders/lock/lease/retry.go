@@ -7,9 +7,9 @@ import (
 	"flashsale/orders/lock/internal/nap"
 )
 
-// A Retry returns the time to wait before the n-th retry, counted from 1. If ok is false,
-// there is no such retry, and Acquire returns ErrHeld. The result should depend only on
-// n, because many calls share one Retry.
+// A Retry returns the time to wait before the n-th retry, counted from 1. If ok is false, there
+// is no n-th retry, and Acquire returns ErrHeld. The result should depend only on n, because many
+// calls share one Retry.
 type Retry func(n int) (wait time.Duration, ok bool)
 
 // Every retries after each d, without a limit.

@@ -91,7 +91,7 @@ func observe(_ *testing.T, s *suite) {
 	first := see(lease.Holder{Held: true, Note: "import 7, a"})
 	got := make(chan *lease.Lock)
 	go func() { l, _ := b.Acquire(s.ctx, s.key); got <- l }()
-	<-time.After(20 * time.Millisecond) // time for b to begin to wait; the result is the same if it has not
+	<-time.After(20 * time.Millisecond) // time for b to begin to wait; the result is the same if b has not begun
 	check.Must(s, l.Extend(s.ctx))
 	if since := see(lease.Holder{Held: true, Note: "import 7, a"}); since != first {
 		s.Errorf("lock held since: got %v after a renewal, want unchanged %v", since, first)

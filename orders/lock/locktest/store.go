@@ -35,7 +35,8 @@ type Store struct {
 	// Ready, if set, reports whether a running Locker receives grants. Until then, other
 	// waiters may be served first.
 	Ready func(l lease.Locker) bool
-	// Acquires, Renews and Releases report whether chunk contains such a request.
+	// Acquires, Renews and Releases report whether chunk contains a request that acquires, renews
+	// or releases a lock.
 	Acquires, Renews, Releases func(chunk []byte) bool
 
 	// Lease is the lease of tests that wait for its end.

@@ -40,8 +40,9 @@ func TestConcurrentExtendKeepsLock(t *testing.T) {
 	check.Must(t, l.Release(ctx))
 }
 
-// A lock may be lost, and its connection closed, while Run or Release begins a query. If the two
-// did not take turns, database/sql would panic once in a few thousand attempts.
+// A lock may be lost, and its connection closed, while Run or Release begins a query. If the
+// query and the close did not take turns, database/sql would panic once in a few thousand
+// attempts.
 func TestEndDuringQuery(t *testing.T) {
 	db, ctx := sql.OpenDB(mute{}), t.Context()
 	defer func() { _ = db.Close() }()

@@ -49,10 +49,10 @@ func TestSentinelFailover(t *testing.T) {
 	go func() { next <- acquire(ctx, t, b, "lock:{kept}") }()
 	master := servertest.Connect(t, sentinel.Master.Addr())
 	check.Eventually(t, "b is in the wait queue", func() bool { return master.ZCard(ctx, "lock:{kept}:line").Val() > 0 })
-	check.Must(t, sentinel.Replicated(ctx))
+	check.Must(t, sentinel.WaitReplicated(ctx))
 
 	logf := func(s string) { t.Log(time.Now().Format("05.000"), s) }
-	check.Must(t, sentinel.Detach(ctx))
+	check.Must(t, sentinel.DetachReplica(ctx))
 	lost := acquire(ctx, t, brief, "lock:{lost}")
 	oldRedis, oldMySQL := raise(ctx, t, redisA, lost), raise(ctx, t, mysql, lost)
 	check.Must(t, sentinel.Failover(ctx))

@@ -17,13 +17,13 @@ import (
 // a minority neither blocks nor frees a lock. (Salvatore Sanfilippo, "Distributed locks
 // with Redis".)
 //
-// The client asks all masters at the same time, each for at most Config.Timeout, and does
-// not wait for the rest once a majority has decided. The lock is held if a majority has
-// granted it and the lease, counted from before the first request and reduced by the
-// drift, is not over. Otherwise the client releases it on all masters, and late grants do
-// not count. If a master loses its vote, the next renewal restores it. Waiters poll by
-// Config.Retry and are served in no particular order. If two callers try at once, both may
-// receive only a minority and return ErrHeld.
+// The client asks all masters at the same time, each for at most Config.Timeout, and does not
+// wait for further answers once a majority has decided. The lock is held if a majority has
+// granted it and the lease, counted from before the first request and reduced by the drift, is
+// not over. Otherwise the client releases it on all masters, and late grants do not count. If a
+// master loses its vote, the next renewal restores it. Waiters poll by Config.Retry and are
+// served in no particular order. If two callers try at once, both may receive only a minority and
+// return ErrHeld.
 //
 // Redlock has limits. If a master's clock jumps, its vote expires early; if a master
 // restarts without its data in less than a lease, its vote is lost. A second holder may then

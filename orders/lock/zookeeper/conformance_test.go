@@ -86,8 +86,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// These are the operations that the tests recognize on the wire. A request begins with its
-// length, its number and its operation, four bytes each.
+// The tests recognize these operations on the wire. A request begins with its length, its number
+// and its operation, four bytes each.
 const (
 	opCreate = 1
 	opDelete = 2

@@ -58,8 +58,8 @@ func (c *Client) take(call *lease.Call) (*lease.Lock, error) {
 	return nil, fmt.Errorf("%w: %w", lease.ErrUnknown, err)
 }
 
-// wait follows the recipe: it joins the queue and watches the node before its own until that
-// node is gone. If the call does not wait, wait returns ErrHeld instead.
+// wait follows the recipe: it joins the queue and watches the node before its own until the
+// watched node is gone. If the call does not wait, wait returns ErrHeld instead.
 func (c *Client) wait(ctx context.Context, call *lease.Call, mine node) (*lease.Lock, error) {
 	if err := c.enter(ctx, mine); err != nil {
 		return nil, err

@@ -71,8 +71,8 @@ func (s *Store) Take(c *lease.Call, token string, args ...any) (l *lease.Lock, l
 	return l, left, err
 }
 
-// Hold begins a lease that the server began after sent. If the lease cannot begin, Hold
-// releases the lock.
+// Hold begins the lease of a lock that the server has granted. sent is the time at which the
+// request was sent. If the lease cannot begin, Hold releases the lock.
 func (s *Store) Hold(c *lease.Call, token string, sent time.Time) (*lease.Lock, error) {
 	l, err := c.Hold(token, sent)
 	if err != nil {

@@ -20,8 +20,8 @@ CREATE TABLE IF NOT EXISTS sales (
     opens_at         DATETIME(3)  NOT NULL,
     closes_at        DATETIME(3)  NOT NULL,
     payment_window_s BIGINT       NOT NULL, -- seconds that a buyer has to pay
-    fence            BIGINT       NOT NULL DEFAULT 0, -- raised by each takeover; a keeper with a lower fence cannot commit
-    keeper           VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- node of the latest keeper, '' after it has left
+    fence            BIGINT       NOT NULL DEFAULT 0, -- raised by takeovers, direct mode and archiving; a keeper with a lower fence cannot commit
+    keeper           VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- node of the latest keeper, also after a handover; '' before the first keeper, and after a stalled keeper was stopped
     epoch            BIGINT       NOT NULL DEFAULT 0, -- raised by each rebuild of the gate, and on entering direct mode; an order is committed only if the gate that accepted it had this epoch
     mode             VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'gate', -- gate, changing, direct, over or archived
     reserve_on       VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'order', -- when an order takes its units: order or payment
@@ -51,7 +51,7 @@ CREATE TABLE IF NOT EXISTS orders (
     closed_at       DATETIME(3)  NULL, -- when the order was cancelled, expired or rejected
     restored_at     DATETIME(3)  NULL, -- when the gate had released the units, or dropped the hold of a paid order
     hold_id         VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NULL, -- hold of the late payment that paid the order: the order's id and a random part
-    claims          INT          NOT NULL DEFAULT 0, -- rows in refunds. A claim raises it. A late payment succeeds only if it is unchanged, so a payment gets one or the other
+    claims          INT          NOT NULL DEFAULT 0, -- number of the order's rows in refunds. Recording a claim raises the number, and a late payment succeeds only if the number is unchanged. So no payment both pays the order and has a claim
     PRIMARY KEY (id),
     -- A buyer has at most one order of a SKU under one key, whatever inserts it. The index
     -- also finds all orders of a buyer of one SKU.

@@ -99,12 +99,12 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	a.gate = inventory.New(a.rdb, inventory.Config{QueueLimit: cfg.QueueLimit, OnBatch: onBatch})
 	control := admission.New(ratelimit.New(a.rdb, ratelimit.Config{}), m.decision)
 	service := shop.Config{
-		Store: a.store, Gate: inventory.Keeping{Gate: a.gate}, Redis: a.rdb, Wait: cfg.Wait, MaxQuantity: cfg.MaxQuantity,
+		Store: a.store, Gate: inventory.KeeperGate{Gate: a.gate}, Redis: a.rdb, Wait: cfg.Wait, MaxQuantity: cfg.MaxQuantity,
 		Limiter: limits{control.With(cfg.rules(web.RoutePlace)), control.With(cfg.rules(web.RoutePay)), cfg.LimitBuyer, cfg.LimitIP, cfg.LimitSKU},
 		Keeper: controller.KeeperConfig{
 			Lease: cfg.Lease, ReconcileEvery: cfg.ReconcileEvery, ReconcileHoldsEvery: cfg.ReconcileHoldsEvery,
 		},
-		Direct: controller.DirectConfig{After: cfg.DirectAfter, Max: cfg.DirectMax},
+		Direct: controller.DirectConfig{EnterAfter: cfg.DirectAfter, MaxOrders: cfg.DirectMax},
 		Log:    cfg.Log, Clock: a.clock, OnCommit: onCommit,
 	}
 	if cfg.Traces != nil {
@@ -117,7 +117,7 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	m.watch(registry, a.service, a.store, a.rdb, cfg.QueueLimit)
 	a.live = live.New(live.Config{
 		Node: cfg.Node, Service: a.service, Store: a.store,
-		Missing: func(ctx context.Context) []string { return a.web.Missing(ctx) },
+		Missing: func(ctx context.Context) []string { return a.web.MissingDependencies(ctx) },
 		Every:   cfg.SnapshotEvery, Life: cfg.WatchLife,
 	})
 	a.crowd = &demoCrowd{app: a}
@@ -127,7 +127,7 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 		TrustedProxies: cfg.TrustedProxies, Registry: registry, Metrics: cfg.MetricsAddr == "",
 		Live: a.live, Demo: cfg.Demo, Crowd: a.crowd, PayScope: cfg.PayScope,
 		Checks: []web.Check{
-			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, Spared: a.service.Controller().InDirectMode},
+			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, SellsWithout: a.service.Controller().InDirectMode},
 			{Name: "mysql", Ask: a.store.Ping},
 		},
 		Tracer: t.Tracer, Log: cfg.Log, AccessLog: cfg.AccessLog,
@@ -153,7 +153,7 @@ func (l limits) Allow(ctx context.Context, buyer, ip, sku string) error {
 		return err
 	}
 	skuBucket := ratelimit.Bucket{Name: "sku", ID: sku, Limit: l.sku}
-	buckets := slices.Concat([]ratelimit.Bucket{buyerBucket}, httplimit.Address(ip, l.ip), []ratelimit.Bucket{skuBucket})
+	buckets := slices.Concat([]ratelimit.Bucket{buyerBucket}, httplimit.AddressBuckets(ip, l.ip), []ratelimit.Bucket{skuBucket})
 	_, err := l.place.Admit(ctx, 1, buckets...)
 	return err
 }

@@ -163,7 +163,7 @@ func TestClusterFailsOver(t *testing.T) {
 	check.Must(t, err)
 	s := &servers.Stores{Kind: servers.KindReal, RedisURL: cluster.URL, SQL: servertest.OpenSQL(t, servers.KindReal)}
 	failsOver(t, s,
-		master.Replicated,
-		func(ctx context.Context) error { return master.Detach(ctx, replica) },
+		master.WaitReplicated,
+		func(ctx context.Context) error { return master.DetachReplica(ctx, replica) },
 		func(ctx context.Context) error { return cluster.Failover(ctx, master, replica) })
 }

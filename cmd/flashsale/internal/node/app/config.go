@@ -29,12 +29,12 @@ import (
 type Config struct {
 	Addr        string `default:"${addr}" placeholder:"HOST:PORT" help:"Address to listen on; :8080 listens on all interfaces. Default ${default}."`
 	MetricsAddr string `placeholder:"HOST:PORT" help:"Separate address for /metrics and pprof. Default: /metrics on --addr, no pprof."`
-	Redis       string `placeholder:"URL" secret:"url" help:"Redis, such as redis://localhost:6379/0; for a cluster, several hosts separated by commas; for Sentinel, redis+sentinel://host:26379,host:26379/master/0. Without --redis and --mysql: embedded stores, lost on exit."`
-	SQL         string `name:"mysql" placeholder:"DSN" secret:"url" help:"MySQL or a compatible database, such as user:password@tcp(localhost:3306)/flashsale."` // the form sqlite:FILE selects an embedded store
+	Redis       string `placeholder:"URL" secret:"url" help:"URL of Redis, such as redis://localhost:6379/0; for a cluster, several hosts separated by commas; for Sentinel, redis+sentinel://host:26379,host:26379/master/0. Without --redis and --mysql, the node uses embedded stores, whose data is lost on exit."`
+	SQL         string `name:"mysql" placeholder:"DSN" secret:"url" help:"Data source name of MySQL or a compatible database, such as user:password@tcp(localhost:3306)/flashsale."` // the form sqlite:FILE selects an embedded store
 	Secret      string `placeholder:"TEXT" secret:"all" help:"Key that signs the tokens (HS256), 32 bytes or more, equal on all nodes. Default: a public key, for demos on embedded stores only."`
-	Node        string `placeholder:"NAME" help:"Unique name of this node. A node does not start while another node of that name runs. Default: random."`
+	Node        string `placeholder:"NAME" help:"Unique name of this node. A node does not start while another node with the same name runs. Default: a random name."`
 
-	PreviousSecret string        `placeholder:"TEXT" secret:"all" help:"Also accept tokens signed with this secret, for a change of --secret." group:"Tokens"`
+	PreviousSecret string        `placeholder:"TEXT" secret:"all" help:"Former --secret. Tokens signed with it are still accepted, so that --secret can be changed without an interruption." group:"Tokens"`
 	TokenIssuer    string        `default:"${token_name}" placeholder:"NAME" help:"Required issuer (iss). Tokens without an issuer are accepted. Default ${default}." group:"Tokens"`
 	TokenAudience  string        `default:"${token_name}" placeholder:"NAME" help:"Required audience (aud). Tokens without an audience are accepted. Default ${default}." group:"Tokens"`
 	TokenLife      time.Duration `default:"${token_life}" help:"Longest lifetime of a token. Default ${default}." group:"Tokens"`
@@ -54,10 +54,10 @@ type Config struct {
 	Drain time.Duration `default:"15s" help:"Time that a stopping node has to finish accepted requests. Default ${default}." group:"Times"`
 
 	ReconcileEvery      time.Duration `default:"1s" help:"Interval at which the sums of an active sale are compared between Redis and MySQL. Default ${default}." group:"Times"`
-	ReconcileHoldsEvery time.Duration `default:"10m" help:"Interval at which a sale is compared order by order. Default ${default}." group:"Times"`
+	ReconcileHoldsEvery time.Duration `default:"10m" help:"Interval at which a sale is compared order by order between Redis and MySQL. Default ${default}." group:"Times"`
 
 	DirectAfter time.Duration `default:"3s" help:"Switch to direct mode after Redis has been unreachable for this time. Switch back after Redis has been reachable for this time. Default ${default}." group:"Times"`
-	DirectMax   int           `default:"256" placeholder:"ORDERS" help:"Maximum orders in progress in direct mode per node. Further orders are answered 503. Default ${default}." group:"Limits"`
+	DirectMax   int           `default:"256" placeholder:"ORDERS" help:"Maximum orders per node that are in progress at once in direct mode. Further orders are answered 503. Default ${default}." group:"Limits"`
 
 	ClockOff time.Duration `hidden:"" help:"Offset of this node's clock, for drills."`
 
@@ -74,7 +74,7 @@ type Config struct {
 type Limits struct {
 	LimitBuyer limit.Limit `default:"5/s:10" placeholder:"RATE:BURST" help:"Rate at which a buyer may place, pay and cancel orders: requests per ms, s, m or h, and the burst. off: no limit. Default ${default}."`
 	LimitIP    limit.Limit `name:"limit-ip" default:"50/s:100" placeholder:"RATE:BURST" help:"Request rate of an IPv4 address or an IPv6 /64 network. A /48 network has ten times this rate. off: no limit. Default ${default}."`
-	LimitSKU   limit.Limit `name:"limit-sku" default:"off" placeholder:"RATE:BURST" help:"Rate of orders for one SKU. Default ${default}."`
+	LimitSKU   limit.Limit `name:"limit-sku" default:"off" placeholder:"RATE:BURST" help:"Rate of orders for one SKU. off: no limit. Default ${default}."`
 
 	LimitWhenRedisDown Policies `default:"place=local,pay=open,read=local" placeholder:"ROUTE=POLICY,..." help:"Policy of the limiter on a route while Redis is down: open allows all requests, closed answers 503, local counts on each node separately. Routes: place, pay (with cancel), read. Default ${default}."`
 	LimitShadow        []string `placeholder:"ROUTE" help:"Routes whose limits are counted in /metrics but not enforced. Default: none."`

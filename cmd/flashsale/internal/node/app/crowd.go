@@ -21,9 +21,10 @@ type demoCrowd struct {
 	over bool               // the node is stopping
 }
 
-// Come sends a crowd to the newest sale of the demo that is not over. It returns
-// web.ErrCrowd if a crowd is there already, and orders.ErrNotFound without such a sale.
-func (d *demoCrowd) Come(ctx context.Context) error {
+// Start sends a crowd to the newest sale of the demo that is not over. It returns
+// web.ErrCrowdRunning if a crowd is running, and orders.ErrNotFound if the demo has no sale that
+// is not over.
+func (d *demoCrowd) Start(ctx context.Context) error {
 	sales, now, err := d.app.store.Sales(ctx)
 	if err != nil {
 		return err
@@ -35,7 +36,7 @@ func (d *demoCrowd) Come(ctx context.Context) error {
 			continue
 		}
 		if d.end != nil || d.over {
-			return web.ErrCrowd
+			return web.ErrCrowdRunning
 		}
 		visiting, end := context.WithCancel(context.WithoutCancel(ctx))
 		d.end = end
@@ -50,14 +51,14 @@ func (d *demoCrowd) visit(ctx context.Context, sku string) {
 		Target: d.app.URL(), Token: d.app.Token, SKU: sku, Rate: gentle.Rate, Duration: gentle.Duration, Progress: io.Discard,
 	})
 	d.app.cfg.Log.Info("demo crowd ended", "sku", sku, "turnout", turnout, "error", err)
-	d.Leave()
+	d.Stop()
 	d.mu.Lock()
 	d.end = nil
 	d.mu.Unlock()
 }
 
-// Leave ends the current crowd, if there is one.
-func (d *demoCrowd) Leave() {
+// Stop ends the current crowd, if there is one.
+func (d *demoCrowd) Stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.end != nil {
@@ -71,7 +72,7 @@ func (d *demoCrowd) Run(ctx context.Context) error {
 	d.mu.Lock()
 	d.over = true
 	d.mu.Unlock()
-	d.Leave()
+	d.Stop()
 	d.visits.Wait()
 	return nil
 }

@@ -34,8 +34,8 @@ func TestDemoCrowd(t *testing.T) {
 	n.send("DELETE", "/demo/crowd", op, "").want(204)
 	come("another crowd comes after the first was ended")
 	for range 20 {
-		n.crowd.Leave()
-		check.Eventually(t, "the first crowd leaves, and another crowd comes", func() bool { return n.crowd.Come(t.Context()) == nil })
+		n.crowd.Stop()
+		check.Eventually(t, "the first crowd leaves, and another crowd comes", func() bool { return n.crowd.Start(t.Context()) == nil })
 	}
 	n.put(demoSKU, 1000, 2, 2, window(-time.Hour, -time.Minute)).ok()
 	check.Eventually(t, "no sale of the demo is open", func() bool { return send().status == 404 })

@@ -22,7 +22,7 @@ func (a *App) demoSale(ctx context.Context) {
 	sale, err := a.createDemoSale(ctx)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		a.cfg.Log.Warn("create the demo sale failed, will be retried", "error", err)
+		a.cfg.Log.Warn("creation of the demo sale failed: restart the node to try again", "error", err)
 	case sale != nil:
 		a.cfg.Log.Info("demo sale created", "sku", sale.SKU, "units", sale.Total, "opens_at", sale.OpensAt.Format(time.RFC3339))
 	}
@@ -46,7 +46,7 @@ func (a *App) createDemoSale(ctx context.Context) (*orders.Sale, error) {
 		sku = fmt.Sprint(demoSKU, "-", n)
 	}
 	sale := orders.Sale{
-		SKU: sku, Name: "The Last Pair", Description: "One pair, one size, one day. When these are gone there are no more.", Price: 12900, Currency: "EUR", Total: 1000, PerBuyerLimit: 2,
+		SKU: sku, Name: "The Last Pair", Description: "One pair, one size, one day. When these are gone there are no more.", Price: 12900, Currency: "EUR", Total: 1000, UnitsPerBuyer: 2,
 		OpensAt: now.Add(demoOpensAfter), ClosesAt: now.Add(demoOpenFor), PaymentWindowS: 120,
 	}
 	_, _, err = a.service.PutSale(ctx, sale)

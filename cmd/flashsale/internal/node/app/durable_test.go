@@ -35,7 +35,7 @@ func stalling(t *testing.T) (s *servers.Stores, stall, kill, restart func()) {
 	if out, err := exec.CommandContext(t.Context(), gcc, "-shared", "-fPIC", "-O2", "-o", shim, "testdata/slowlog.c", "-ldl").CombinedOutput(); err != nil {
 		t.Fatalf("compile the shim slowlog.c: got error %v, want none:\n%s", err, out)
 	}
-	m := ownMySQL(t, s, servers.MySQLOptions{ExtraArgs: []string{"--skip-log-bin"}, Env: []string{"SLOWLOG=" + trigger, "LD_PRELOAD=" + shim}})
+	m := ownMySQL(t, s, servers.MySQLConfig{ExtraArgs: []string{"--skip-log-bin"}, Env: []string{"SLOWLOG=" + trigger, "LD_PRELOAD=" + shim}})
 	stall = func() { check.Must(t, os.WriteFile(trigger, nil, 0o600)) }
 	return s, stall, m.Kill, func() {
 		check.Must(t, os.Remove(trigger))

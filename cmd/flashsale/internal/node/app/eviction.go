@@ -20,7 +20,7 @@ func (a *App) checkEviction(ctx context.Context) error {
 	check := func(ctx context.Context, rdb *redis.Client) error {
 		settings, err := rdb.ConfigGet(ctx, "maxmemory-policy").Result()
 		if err != nil {
-			a.cfg.Log.Debug("reading the eviction policy of Redis failed: check by hand that maxmemory-policy is noeviction", "error", err)
+			a.cfg.Log.Debug("eviction policy of Redis could not be read: check by hand that maxmemory-policy is noeviction", "error", err)
 			return nil
 		}
 		policy := settings["maxmemory-policy"]

@@ -31,7 +31,7 @@ func redisOf(s *servers.Stores) server {
 }
 
 // ownMySQL starts a database server and sets the SQL of s to a database on it.
-func ownMySQL(t *testing.T, s *servers.Stores, options servers.MySQLOptions) *servers.MySQL {
+func ownMySQL(t *testing.T, s *servers.Stores, options servers.MySQLConfig) *servers.MySQL {
 	t.Helper()
 	m := servertest.OpenMySQL(t, options)
 	var err error

@@ -34,13 +34,23 @@ func galera(t *testing.T) (one, two string) {
 		ports[i] = l.Addr().String()
 		_ = l.Close()
 	}
-	master := func(i int, more ...string) *servers.MySQL {
-		return servertest.OpenMySQL(t, servers.MySQLOptions{ExtraArgs: append([]string{
+	// On a busy machine, a master may exit with "Failed to set thread schedparams".
+	starts := func(start func() error) {
+		check.Eventually(t, "a master starts", func() bool { return start() == nil })
+	}
+	master := func(i int, more ...string) (m *servers.MySQL) {
+		cfg := servers.MySQLConfig{ExtraArgs: append([]string{
 			"--wsrep-on=ON", "--wsrep-provider=" + library, "--wsrep-cluster-name=test", "--innodb-autoinc-lock-mode=2",
 			"--wsrep-provider-options=gmcast.listen_addr=tcp://" + ports[i] + ";ist.recv_addr=tcp://" + ports[2+i] + ";gcache.size=32M;pc.recovery=false;pc.ignore_quorum=true",
 			"--wsrep-node-address=" + ports[i], "--wsrep-sync-wait=1", "--wsrep-slave-threads=4",
 			"--wsrep-sst-method=skip", // both masters are empty
-		}, more...)})
+		}, more...)}
+		starts(func() (err error) {
+			m, err = servers.StartMySQL(check.Context(t), cfg)
+			return err
+		})
+		t.Cleanup(func() { _ = m.Close() })
+		return m
 	}
 	first := master(0, "--wsrep-new-cluster", "--wsrep-cluster-address=gcomm://")
 	second := master(1, "--wsrep-cluster-address=gcomm://"+ports[0])
@@ -53,7 +63,7 @@ func galera(t *testing.T) (one, two string) {
 	state := fmt.Sprintf("# GALERA saved state\nversion: 2.1\nuuid:    %s\nseqno:   %s\nsafe_to_bootstrap: 0\n",
 		status(t, first, "wsrep_cluster_state_uuid"), status(t, first, "wsrep_last_committed"))
 	check.Must(t, os.WriteFile(filepath.Join(folder, "grastate.dat"), []byte(state), 0o600))
-	check.Must(t, second.Restart(t.Context()))
+	starts(func() error { return second.Restart(t.Context()) })
 	for _, m := range []*servers.MySQL{first, second} {
 		check.Eventually(t, "the two masters see each other", func() bool { return status(t, m, "wsrep_cluster_size") == "2" && status(t, m, "wsrep_ready") == "ON" })
 	}

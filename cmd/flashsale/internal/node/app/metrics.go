@@ -110,18 +110,18 @@ func (m *metrics) watch(r *prometheus.Registry, s *shop.Service, st *store.Store
 		read func() int64
 	}{
 		"flashsale_keeper_orders_total":         {"Orders that this node's keepers committed.", c.Drained.Load},
-		"flashsale_keeper_shared_commits_total": {"Commits with orders of several SKUs.", c.Together.Load},
+		"flashsale_keeper_shared_commits_total": {"Commits with orders of several SKUs.", c.SharedCommits.Load},
 		"flashsale_keeper_released_units_total": {"Units that this node's keepers released to the gate.", c.Released.Load},
 		"flashsale_keeper_rebuilds_total":       {"Gates built from the database.", c.Rebuilt.Load},
 		"flashsale_keeper_comparisons_total":    {"Comparisons of a gate with the database.", c.Compared.Load},
 		"flashsale_keeper_repairs_total":        {"Gates rebuilt because of drift.", c.Repaired.Load},
 		"flashsale_keeper_takeovers_total":      {"SKUs this node took over.", c.TakenOver.Load},
 		"flashsale_keeper_fenced_total":         {"Keepers of this node refused by a newer fence.", c.Fenced.Load},
-		"flashsale_keeper_leases_lost_total":    {"Leases lost before they were released.", c.Lost.Load},
+		"flashsale_keeper_leases_lost_total":    {"Leases lost before they were released.", c.LocksLost.Load},
 		"flashsale_keeper_stalled_total":        {"SKUs this node gave up after a lease without progress.", c.Stalled.Load},
 		"flashsale_keeper_failures_total":       {"Keeper passes that failed.", c.Failed.Load},
 		"flashsale_direct_entered_total":        {"Times this node switched a sale to direct mode.", c.DirectEntered.Load},
-		"flashsale_direct_left_total":           {"Times this node switched a sale back from direct mode.", c.DirectLeft.Load},
+		"flashsale_direct_left_total":           {"Times this node switched a sale back from direct mode.", c.DirectEnded.Load},
 		"flashsale_direct_orders_total":         {"Orders this node committed in direct mode.", c.DirectPlaced.Load},
 		"flashsale_direct_refused_total":        {"Orders this node refused in direct mode because --direct-max was full.", c.DirectRefused.Load},
 		"flashsale_orders_expired_total":        {"Unpaid orders this node expired.", c.Expired.Load},
@@ -144,15 +144,15 @@ func (m *metrics) watch(r *prometheus.Registry, s *shop.Service, st *store.Store
 		}
 		return 1
 	})
-	gauge("flashsale_keeper_skus", "SKUs this node keeps.", func() float64 { return float64(s.Controller().Stats().Kept) })
-	gauge("flashsale_queue_orders", "Orders queued for the SKUs this node keeps.", func() float64 { return float64(s.Controller().Stats().Queued) })
-	gauge("flashsale_queue_orders_max", "Orders in the longest queue of a SKU this node keeps.", func() float64 { return float64(s.Controller().Stats().Longest) })
+	gauge("flashsale_keeper_skus", "SKUs this node keeps.", func() float64 { return float64(s.Controller().Stats().KeptSKUs) })
+	gauge("flashsale_queue_orders", "Orders queued for the SKUs this node keeps.", func() float64 { return float64(s.Controller().Stats().QueuedOrders) })
+	gauge("flashsale_queue_orders_max", "Orders in the longest queue of a SKU this node keeps.", func() float64 { return float64(s.Controller().Stats().LongestQueue) })
 	gauge("flashsale_queue_limit", "Maximum orders in one queue (--queue-limit).", func() float64 { return float64(queueLimit) })
-	gauge("flashsale_queue_oldest_age_seconds", "Age of the oldest queued order of a SKU this node keeps.", func() float64 { return s.Controller().Stats().Oldest.Seconds() })
+	gauge("flashsale_queue_oldest_age_seconds", "Age of the oldest queued order of a SKU this node keeps.", func() float64 { return s.Controller().Stats().OldestAge.Seconds() })
 	gauge("flashsale_drift_skus", "SKUs this node keeps whose gate differed from the database when last compared.",
-		func() float64 { return float64(s.Controller().Stats().Drifting) })
+		func() float64 { return float64(s.Controller().Stats().DriftingSKUs) })
 	gauge("flashsale_drift_units", "Units by which the gates of those SKUs differed from the database.",
-		func() float64 { return float64(s.Controller().Stats().Drift) })
+		func() float64 { return float64(s.Controller().Stats().DriftUnits) })
 
 	gauge("flashsale_redis_connections", "Connections to Redis in the pool.", func() float64 { return float64(rdb.PoolStats().TotalConns) })
 	gauge("flashsale_redis_connections_in_use", "Connections to Redis in use.", func() float64 {

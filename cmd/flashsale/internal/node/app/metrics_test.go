@@ -113,7 +113,7 @@ func BenchmarkMetrics(b *testing.B) {
 		seconds.Observe(0.003)
 		if i%share == 0 {
 			m.batch(inventory.Batch{Requests: share, Took: time.Millisecond})
-			m.commit(&keeper.Commit{Orders: make([]inventory.Queued, share), Took: time.Millisecond})
+			m.commit(&keeper.Commit{Orders: make([]inventory.QueuedOrder, share), Took: time.Millisecond})
 		}
 	}
 }

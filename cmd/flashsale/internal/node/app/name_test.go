@@ -23,7 +23,7 @@ func TestNodeNameIsUnique(t *testing.T) {
 		check.Must(t, err)
 		defer other.Close()
 		check.Eventually(t, "the first heartbeat is in the database", func() bool {
-			nodes, err := other.Nodes(t.Context(), time.Hour)
+			nodes, err := other.LiveNodes(t.Context(), time.Hour)
 			return err == nil && len(nodes) > 0
 		})
 		cfg := testConfig(t, s)
@@ -38,7 +38,7 @@ func TestNodeNameIsUnique(t *testing.T) {
 		check.Must(t, start(t, s, func(c *Config) { named(c); c.Lease = 1000 * time.Hour }).stop()) // this start does not wait for a heartbeat to expire
 
 		began := time.Now()
-		check.Must(t, check.Err(other.Beat(t.Context(), "one", nil, time.Minute)))
+		check.Must(t, check.Err(other.Heartbeat(t.Context(), "one", nil, time.Minute)))
 		start(t, s, func(c *Config) { named(c); c.Lease = time.Second })
 		if waited := time.Since(began); waited < time.Second {
 			t.Errorf("start after a crash: got the name of the node after %v, want at least 1s", waited)

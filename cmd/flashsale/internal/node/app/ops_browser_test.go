@@ -111,7 +111,7 @@ func TestActionsInTheBrowser(t *testing.T) {
 	ask("restock")
 	op.until(`(document.getElementById('units').value = -16, true)`)
 	op.click("#ask-yes")
-	op.until(hasText("ask-answer", "The total would be less than what is sold"))
+	op.until(hasText("ask-answer", "The total would be lower than"))
 	op.click("#ask-no")
 	ask("rebuild")
 	op.click("#ask-yes")

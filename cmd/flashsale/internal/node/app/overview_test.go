@@ -16,7 +16,8 @@ func (e *seen) logs(what, text string) bool {
 }
 
 // The stream of the overview begins with the history of the node, also from the time without
-// watchers. Its snapshot ids are those of the sales. Its log contains the claims of all nodes.
+// watchers. The overview numbers its snapshots as the sales number theirs. The log of the
+// overview contains the claims of all nodes.
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)

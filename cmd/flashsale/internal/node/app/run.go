@@ -117,7 +117,7 @@ func (a *App) prepare(ctx context.Context) error {
 func (a *App) awaitName(ctx context.Context) error {
 	var began, seen time.Time
 	for {
-		nodes, err := a.store.Nodes(ctx, a.cfg.Lease)
+		nodes, err := a.store.LiveNodes(ctx, a.cfg.Lease)
 		at := slices.IndexFunc(nodes, func(n store.Node) bool { return n.ID == a.cfg.Node })
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -126,7 +126,7 @@ func (a *App) awaitName(ctx context.Context) error {
 			return nil
 		case err == nil && began.IsZero():
 			began, seen = time.Now(), nodes[at].SeenAt
-			a.cfg.Log.Info("node is not ready: waiting until the last heartbeat of its name is older than a lease", "node", a.cfg.Node)
+			a.cfg.Log.Info("node is not ready: a heartbeat with this node's name is younger than a lease; waiting until it expires", "node", a.cfg.Node)
 		case err == nil && !nodes[at].SeenAt.Equal(seen):
 			return fmt.Errorf("start node %q: a node of that name is running (--node chooses another name)", a.cfg.Node)
 		case err == nil && time.Since(began) > a.cfg.Lease:

@@ -12,5 +12,5 @@ func TestRedisSentinel(t *testing.T) {
 	t.Parallel()
 	sentinel := servertest.OpenRedisSentinel(t)
 	s := &servers.Stores{Kind: servers.KindReal, RedisURL: sentinel.URL, SQL: servertest.OpenSQL(t, servers.KindReal)}
-	failsOver(t, s, sentinel.Replicated, sentinel.Detach, sentinel.Failover)
+	failsOver(t, s, sentinel.WaitReplicated, sentinel.DetachReplica, sentinel.Failover)
 }

@@ -95,7 +95,7 @@ func TestFailBackIsNoticed(t *testing.T) {
 	})
 	// The first failover: nothing is lost.
 	check.Must(t, c2.ReplicaOf(ctx, "no", "one").Err())
-	w.Lead(two.Real.Addr())
+	w.Redirect(two.Real.Addr())
 	follow(one, two)
 	check.Eventually(t, "the node sells on the second master", func() bool { return n.order("S", "bob").status == 201 })
 	check.Eventually(t, "the gate is rebuilt for the second master", func() bool {
@@ -108,7 +108,7 @@ func TestFailBackIsNoticed(t *testing.T) {
 	n.cancel("bob", bob.where()).want(200)
 	var ann answer
 	check.Eventually(t, "ann has bob's unit", func() bool { ann = n.order("S", "ann"); return ann.status == 201 })
-	w.Lead(one.Real.Addr())
+	w.Redirect(one.Real.Addr())
 	check.Eventually(t, "the gate is rebuilt for the first master again, and ann receives her order", func() bool {
 		retried := n.order("S", "ann")
 		if retried.status != 503 && retried.status != 201 {

@@ -112,7 +112,7 @@ func TestPayScope(t *testing.T) {
 		for _, token := range []string{ann, n.token("op", true)} { // neither the buyer nor an operator
 			n.send("POST", where+"/pay", token, `{"payment_ref":"r"}`).want(403, "forbidden")
 		}
-		for range 10 { // the provider pays for all buyers from one address, so it is not limited
+		for range 10 { // the provider pays for all buyers from one address, so its payments are not limited
 			n.send("POST", where+"/pay", psp, `{"payment_ref":"r"}`).want(200).contains(`"status":"paid"`, `"buyer":"ann"`)
 		}
 		closed := n.orderBy("S", "ann", "l").want(201).where()

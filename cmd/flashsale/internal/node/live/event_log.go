@@ -35,7 +35,7 @@ func (l *Live) observeOnce(ctx context.Context) {
 	skus, overview := l.watched()
 	e.add(l.measureRates(), l.takeBySale(l.withListed(skus)))
 	found := e.storeEvents(l.cfg.Missing(ctx))
-	found = append(found, e.saleEvents(c.Catalog().All(), c.Kept())...)
+	found = append(found, e.saleEvents(c.Catalog().All(), c.KeptSKUs())...)
 	if e.count++; e.count%5 == 1 { // if the query fails, storeEvents reports MySQL
 		if claims, err := l.cfg.Store.RecentClaims(ctx, c.Catalog().Now().Add(-15*time.Second)); err == nil {
 			found = append(found, e.refundEvents(claims)...)
@@ -60,7 +60,7 @@ func (l *Live) measureRates() ratePoint {
 	durable := c.Counters().Drained.Load() + c.Counters().DirectPlaced.Load()
 	seconds := now.Sub(o.at).Seconds()
 	r := l.responses.take(seconds)
-	r.Durable, r.Queued = float64(durable-o.durable)/seconds, c.Stats().Queued
+	r.Durable, r.Queued = float64(durable-o.durable)/seconds, c.Stats().QueuedOrders
 	o.at, o.durable = now, durable
 	return ratePoint{now.UnixMilli(), r}
 }

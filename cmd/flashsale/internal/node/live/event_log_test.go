@@ -128,7 +128,7 @@ func TestLogIsBounded(t *testing.T) {
 
 // Pages have at most 100 kB and load no other files.
 func TestPagesAreSmall(t *testing.T) {
-	for name, make := range map[string]func(bool) ([]byte, string, error){"/": Page, "/ops": Operators} {
+	for name, make := range map[string]func(bool) ([]byte, string, error){"/": BuyersPage, "/ops": OperatorsPage} {
 		html, policy, err := make(true)
 		check.Must(t, err)
 		if len(html) > 100_000 || bytes.Contains(html, []byte(" src=")) || bytes.Contains([]byte(policy), []byte("unsafe")) {

@@ -23,7 +23,7 @@ const (
 	repeated   = 20 // latest entries in each overview, so that a client that misses snapshots misses no entry
 )
 
-// log adds the entries of one second. If there are more than repeated, the rest is left
+// log adds the entries of one second. If there are more than repeated, further entries are left
 // out, as when a thousand sales get new keepers at once.
 func (e *eventLog) log(found []logEntry) {
 	if more := len(found) - repeated; more > 0 {

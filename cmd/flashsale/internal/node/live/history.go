@@ -100,7 +100,7 @@ func (h *histories) record(now time.Time, sales []orders.Sale, offers []orders.O
 }
 
 // place returns the history of a sale that has changed. If the sale has none and there are
-// maxHistories already, its history replaces the least recently changed one. If that one
+// maxHistories already, its history replaces the least recently changed history. If that history
 // changed less than keptAtLeast ago, place returns nil.
 func (h *histories) place(sku string, now time.Time) *saleHistory {
 	s, known := h.sales.Get(sku)

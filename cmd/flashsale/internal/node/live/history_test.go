@@ -111,7 +111,7 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// At most 100 sales have a history: those that changed last. A sale that changed within the
+// At most 100 sales have a history: the sales that changed last. A sale that changed within the
 // last minute keeps its history.
 func TestHistoriesAreBounded(t *testing.T) {
 	sales := make([]orders.Sale, 150)

@@ -57,7 +57,7 @@ type Live struct {
 	made      int64 // number of snapshots, used by Run only
 	events    eventLog
 	responses responseCounts
-	bySale    atomic.Pointer[map[string]*times] // times of each SKU in the overview
+	bySale    atomic.Pointer[map[string]*times] // response times of orders, by SKU, for the overview
 
 	mu        sync.Mutex
 	histories histories
@@ -120,7 +120,7 @@ func (l *Live) runOnce(ctx context.Context) {
 	if overview {
 		all = l.withListed(skus)
 	}
-	offers, exact := l.cfg.Service.Watched(ctx, all...)
+	offers, exact := l.cfg.Service.KnownOffers(ctx, all...)
 	missingStores := <-missing
 
 	watched := slices.DeleteFunc(slices.Clone(offers), func(o orders.Offer) bool { return !slices.Contains(skus, o.SKU) })

@@ -105,7 +105,7 @@ func TestRates(t *testing.T) {
 	stats := func(seconds float64, took ...time.Duration) nodeStats {
 		l := New(Config{})
 		for _, took := range took {
-			l.Answered("S", 201, took)
+			l.CountResponse("S", 201, took)
 		}
 		r := l.responses.take(seconds)
 		if second := l.responses.take(1); second.Accepted != 0 || second.P99 != 0 {
@@ -135,8 +135,8 @@ func TestAnswered(t *testing.T) {
 	l := New(Config{})
 	l.takeBySale([]string{"S", "T"})
 	for status, took := range map[int]time.Duration{201: time.Millisecond, 202: time.Millisecond, 400: time.Millisecond, 409: time.Millisecond, 429: time.Millisecond, 503: time.Minute} {
-		l.Answered("S", status, took)
-		l.Answered("other", status, took)
+		l.CountResponse("S", status, took)
+		l.CountResponse("other", status, took)
 	}
 	if r := l.responses.take(2); r.Accepted != 2 || r.Refused != 1 || r.Limited != 1 || r.Failed != 1 || r.took[12] != 12 || r.took[11] != 10 {
 		t.Errorf("rates of the answers: got %+v, want 2 accepted and 1 each refused, limited and failed", r)
@@ -144,7 +144,7 @@ func TestAnswered(t *testing.T) {
 	if p99 := l.takeBySale([]string{"S"}); len(p99) != 1 || math.Abs(p99["S"]-2384.2) > .1 { // the last bound
 		t.Errorf("p99 by sale: got %v, want 2384.2 ms of S", p99)
 	}
-	l.Answered("T", 201, time.Millisecond) // not counted by sale
+	l.CountResponse("T", 201, time.Millisecond) // not counted by sale
 	if p99 := l.takeBySale([]string{"S", "T"}); p99["S"] != 0 || p99["T"] != 0 {
 		t.Errorf("p99 by sale a second later: got %v, want 0", p99)
 	}
@@ -156,7 +156,7 @@ func BenchmarkAnswered(b *testing.B) {
 	l.takeBySale([]string{"S"})
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			l.Answered("S", 409, 27*time.Microsecond)
+			l.CountResponse("S", 409, 27*time.Microsecond)
 		}
 	})
 }

@@ -46,23 +46,23 @@ func (l *Live) stats(limit int) nodeStats {
 	s := nodeStats{Node: l.cfg.Node, Uptime: time.Since(l.started), Point: l.events.last(), Keeps: len(kept), Balances: map[string]balance{}}
 	s.Took = s.Point.took
 	latest := slices.SortedFunc(maps.Keys(kept), func(a, b string) int {
-		return cmp.Or(kept[b].At.Compare(kept[a].At), cmp.Compare(a, b))
+		return cmp.Or(kept[b].ComparedAt.Compare(kept[a].ComparedAt), cmp.Compare(a, b))
 	})
 	for _, sku := range latest[:min(len(latest), limit)] {
 		b, age := kept[sku], int64(-1)
-		if !b.At.IsZero() {
-			age = time.Since(b.At).Milliseconds()
+		if !b.ComparedAt.IsZero() {
+			age = time.Since(b.ComparedAt).Milliseconds()
 		}
 		s.Balances[sku] = balance{b, age}
 	}
 	return s
 }
 
-// nodes returns the statistics of all nodes, sorted by name. Those of other nodes are from
-// their heartbeats, so they are missing while MySQL is down.
+// nodes returns the statistics of all nodes, sorted by name. The statistics of other nodes come
+// from heartbeats, so they are missing while MySQL is down.
 func (l *Live) nodes(ctx context.Context) []nodeStats {
 	nodes := []nodeStats{l.stats(math.MaxInt)}
-	rows, _ := l.cfg.Store.Nodes(ctx, silence) // on an error, overview.Missing contains MySQL
+	rows, _ := l.cfg.Store.LiveNodes(ctx, silence) // on an error, overview.Missing contains MySQL
 	for _, row := range rows {
 		s := nodeStats{Node: row.ID}
 		if row.ID != l.cfg.Node && json.Unmarshal([]byte(row.Stats), &s) == nil {

@@ -73,7 +73,7 @@ func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
 	paid, p99 := l.events.latest(&v)
 	for i := range offers {
 		o := &offers[i]
-		row := saleRow{Sale: *o, Sold: o.Sold, Queued: o.Queued, P99: p99[o.SKU], Direct: o.SoldDirect()}
+		row := saleRow{Sale: *o, Sold: o.Sold, Queued: o.QueuedOrders, P99: p99[o.SKU], Direct: o.SoldDirect()}
 		for _, n := range nodes {
 			if b, keeps := n.Balances[o.SKU]; keeps && b.AgeMS >= 0 {
 				row.Keeper, row.Balance = n.Node, &b
@@ -81,7 +81,7 @@ func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
 				row.Keeper = n.Node
 			}
 		}
-		if b := row.Balance; b != nil && !row.Direct && (b.AgeMS < justNow || o.Queued < longQueue) {
+		if b := row.Balance; b != nil && !row.Direct && (b.AgeMS < justNow || o.QueuedOrders < longQueue) {
 			row.Sale.Total, row.Sale.Available, row.Sold = b.Total, b.Available, b.Sold
 		}
 		row.Paid = min(paid[o.SKU], row.Sold)

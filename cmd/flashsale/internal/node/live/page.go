@@ -13,15 +13,15 @@ import (
 //go:embed page
 var files embed.FS
 
-// Page returns the page of buyers and its Content-Security-Policy. The page is one file
+// BuyersPage returns the page of buyers and its Content-Security-Policy. The page is one file
 // that loads no other files. The policy allows only its own script and style. If demo is
 // true, the page requests tokens from the node.
-func Page(demo bool) (html []byte, policy string, err error) {
+func BuyersPage(demo bool) (html []byte, policy string, err error) {
 	return page(demo, "page.html", []string{"base.css", "page.css"}, []string{"format.js", "api.js", "listen.js", "sale.js", "history.js", "buyer.js", "signin.js", "stream.js"})
 }
 
-// Operators returns the page of operators and its Content-Security-Policy, like Page.
-func Operators(demo bool) (html []byte, policy string, err error) {
+// OperatorsPage returns the page of operators and its Content-Security-Policy, like BuyersPage.
+func OperatorsPage(demo bool) (html []byte, policy string, err error) {
 	return page(demo, "ops.html", []string{"uplot/uPlot.min.css", "base.css", "ops.css"},
 		[]string{"uplot/uPlot.iife.min.js", "format.js", "api.js", "listen.js", "charts.js", "ops.js", "acts.js"})
 }

@@ -42,8 +42,8 @@ type responseCounts struct {
 	times
 }
 
-// Answered counts a request to place an order by its status and duration.
-func (l *Live) Answered(sku string, status int, took time.Duration) {
+// CountResponse counts a request to place an order by its status and duration.
+func (l *Live) CountResponse(sku string, status int, took time.Duration) {
 	switch {
 	case status == 201 || status == 202:
 		l.responses.accepted.Add(1)

@@ -73,8 +73,8 @@ func (l *Live) take(w *Watcher, n int) {
 	}
 }
 
-// Life returns the maximum duration of a new stream. It is random, see Config.Life.
-func (l *Live) Life() time.Duration { return l.cfg.Life - rand.N(l.cfg.Life/4+1) }
+// StreamLife returns the maximum duration of a new stream. It is random, see Config.StreamLife.
+func (l *Live) StreamLife() time.Duration { return l.cfg.Life - rand.N(l.cfg.Life/4+1) }
 
 // History returns the first events of the stream, which contain the last ten minutes.
 func (w *Watcher) History() []byte { return w.history }

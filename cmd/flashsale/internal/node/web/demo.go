@@ -48,21 +48,21 @@ func (s *Server) demoToken(c *gin.Context) error {
 
 // A Crowd sends buyers to the sale of a demo, one crowd at a time.
 type Crowd interface {
-	// Come starts a crowd. It returns ErrCrowd if there is one already.
-	Come(ctx context.Context) error
-	// Leave ends the crowd, if there is one.
-	Leave()
+	// Start starts a crowd. It returns ErrCrowdRunning if there is one already.
+	Start(ctx context.Context) error
+	// Stop ends the crowd, if there is one.
+	Stop()
 }
 
 // sendCrowd handles POST /demo/crowd.
 func (s *Server) sendCrowd(c *gin.Context) error {
 	c.Status(http.StatusAccepted)
-	return s.cfg.Crowd.Come(c.Request.Context())
+	return s.cfg.Crowd.Start(c.Request.Context())
 }
 
 // endCrowd handles DELETE /demo/crowd.
 func (s *Server) endCrowd(c *gin.Context) error {
-	s.cfg.Crowd.Leave()
+	s.cfg.Crowd.Stop()
 	c.Status(http.StatusNoContent)
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 type Check struct {
 	Name string
 	Ask  func(context.Context) error // returns nil if the dependency responds
-	// Spared reports whether the node currently sells without the dependency. It may be nil.
-	Spared func() bool
+	// SellsWithout reports whether the node currently sells without the dependency. It may be nil.
+	SellsWithout func() bool
 }
 
 // checkTimeout is the timeout of a check. Results are reused for checkAge, which bounds
@@ -42,7 +42,7 @@ func (s *Server) readyz(c *gin.Context) {
 	what, spared := "", true
 	for _, check := range missing {
 		what += check.Name + " does not answer; "
-		spared = spared && check.Spared != nil && check.Spared()
+		spared = spared && check.SellsWithout != nil && check.SellsWithout()
 	}
 	what = what[:len(what)-2]
 	if spared {

@@ -26,9 +26,9 @@ func document(html []byte, policy string) gin.HandlerFunc {
 const writeTimeout = 10 * time.Second
 
 // watch handles GET /v1/live, a stream of server-sent events. The stream ends if the
-// client leaves, the node stops, the token expires, or Live.Life is over.
+// client leaves, the node stops, the token expires, or Live.StreamLife is over.
 func (s *Server) watch(c *gin.Context) error {
-	until, admin := time.Now().Add(s.cfg.Live.Life()), false
+	until, admin := time.Now().Add(s.cfg.Live.StreamLife()), false
 	sku := c.Query("sku") // "": the overview, for operators only
 	if c.GetHeader("Authorization") != "" || sku == "" {
 		who, err := s.caller(c)
@@ -87,8 +87,8 @@ func (s *Server) watch(c *gin.Context) error {
 	}
 }
 
-// Missing returns the names of the dependencies that do not respond.
-func (s *Server) Missing(ctx context.Context) (names []string) {
+// MissingDependencies returns the names of the dependencies that do not respond.
+func (s *Server) MissingDependencies(ctx context.Context) (names []string) {
 	missing, _ := s.missing.Get(ctx)
 	for _, check := range missing {
 		names = append(names, check.Name)

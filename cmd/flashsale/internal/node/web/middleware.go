@@ -59,7 +59,7 @@ func (s *Server) observe(c *gin.Context) {
 	}
 	s.metrics.request(c.FullPath(), c.Request.Method, status, c.Param(codeParam), took)
 	if c.FullPath() == "/v1/orders" && c.Request.Method == http.MethodPost {
-		s.cfg.Live.Answered(c.Param(httpapi.SKUParam), status, took)
+		s.cfg.Live.CountResponse(c.Param(httpapi.SKUParam), status, took)
 	}
 	if s.cfg.AccessLog {
 		s.cfg.Log.Info("request",

@@ -19,8 +19,8 @@ var (
 	errNotReady   = errors.New("web: the node is not ready")
 	errUnexpected = errors.New("web: a request handler panicked")
 
-	// ErrCrowd is returned by Crowd.Come if there is a crowd already.
-	ErrCrowd = errors.New("web: a demo crowd is already running")
+	// ErrCrowdRunning is returned by Crowd.Start if there is a crowd already.
+	ErrCrowdRunning = errors.New("web: a demo crowd is already running")
 )
 
 // failures maps errors to responses. The first row whose error is in the chain counts.
@@ -34,14 +34,14 @@ var failures = []struct {
 	detail string
 }{
 	{inventory.ErrSoldOut, 409, "sold_out", "Fewer units are left than the order asks for."},
-	{inventory.ErrBuyerLimit, 409, "buyer_limit", "With this order you would have more units than the sale allows one buyer."},
+	{inventory.ErrBuyerLimit, 409, "buyer_limit", "With this order you would exceed a limit per buyer: the units of this sale, or the number of orders, cancelled ones included."},
 	{inventory.ErrNotOpen, 409, "not_open", "The sale has not opened yet."},
 	{inventory.ErrClosed, 409, "closed", "The sale is over."},
 	{inventory.ErrMismatch, 422, "idempotency_mismatch", "This Idempotency-Key was used with another body."},
 	{orders.ErrAlreadyPaid, 409, "already_paid", "The order is already paid."},
 	{orders.ErrOrderClosed, 409, "order_closed", "The order is cancelled, expired or rejected."},
 	{orders.ErrInProgress, 409, "in_progress", "The order is not durable yet. Try again in a moment."},
-	{ErrCrowd, 409, "in_progress", "A demo crowd is already running."},
+	{ErrCrowdRunning, 409, "in_progress", "A demo crowd is already running."},
 	{orders.ErrBelowSold, 409, "below_sold", "The total would be lower than the number of units sold."},
 	{orders.ErrPrecondition, 412, "precondition_failed", "If-Match does not have the ETag of the sale: the sale was changed meanwhile, or does not exist. Read it again."},
 	{orders.ErrNotFound, 404, "not_found", "The sale or order does not exist, or it belongs to another buyer."},

@@ -76,7 +76,7 @@ func New(cfg Config) (*Server, error) {
 	s.engine.NoRoute(s.handle(func(*gin.Context) error { return errNotFound }))
 	s.engine.NoMethod(s.handle(func(*gin.Context) error { return errMethod }))
 	s.routes()
-	for path, page := range map[string]func(bool) ([]byte, string, error){"/": live.Page, "/ops": live.Operators} {
+	for path, page := range map[string]func(bool) ([]byte, string, error){"/": live.BuyersPage, "/ops": live.OperatorsPage} {
 		html, policy, err := page(cfg.Demo)
 		if err != nil {
 			return nil, fmt.Errorf("read the embedded page %s: %w", path, err)
@@ -105,25 +105,25 @@ func (s *Server) routes() {
 	v1.Use(s.mustBeReady)
 	bounded := s.bounded // not for placing an order, which has its own timeouts
 	address := func(c *gin.Context) (int, []ratelimit.Bucket) {
-		return 1, httplimit.Address(c.ClientIP(), s.cfg.LimitIP)
+		return 1, httplimit.AddressBuckets(c.ClientIP(), s.cfg.LimitIP)
 	}
 	reads := ginlimit.Middleware(s.cfg.LimitRead, address, s.fail)
 	pays := ginlimit.Middleware(s.cfg.LimitPay, address, s.fail)
 
-	v1.GET("/sales", bounded, reads, forAll, s.handle(h.Sales))
-	v1.GET("/sales/:sku", bounded, reads, forAll, s.handle(h.Sale))
+	v1.GET("/sales", bounded, reads, forAll, s.handle(h.ListSales))
+	v1.GET("/sales/:sku", bounded, reads, forAll, s.handle(h.GetSale))
 	v1.GET("/live", reads, s.handle(s.watch)) // not bounded: a stream of events
 
 	mine := v1.Group("/orders", s.authenticate)
-	mine.POST("", s.handle(h.Place)) // calls the limiter itself, after the sold-out memory
-	mine.GET("", bounded, reads, s.handle(h.List))
-	mine.GET("/:id", bounded, reads, s.handle(h.Get))
-	if h.AnyBuyers = s.cfg.PayScope != ""; h.AnyBuyers { // the payment provider pays for all buyers, so it is not limited
-		mine.POST("/:id/pay", s.mustHave(s.cfg.PayScope), bounded, s.handle(h.Pay))
+	mine.POST("", s.handle(h.PlaceOrder)) // calls the limiter itself, after the sold-out memory
+	mine.GET("", bounded, reads, s.handle(h.ListOrders))
+	mine.GET("/:id", bounded, reads, s.handle(h.GetOrder))
+	if h.PayForAnyBuyer = s.cfg.PayScope != ""; h.PayForAnyBuyer { // the provider pays for all buyers, so its payments are not limited
+		mine.POST("/:id/pay", s.mustHave(s.cfg.PayScope), bounded, s.handle(h.PayOrder))
 	} else {
-		mine.POST("/:id/pay", bounded, pays, s.handle(h.Pay))
+		mine.POST("/:id/pay", bounded, pays, s.handle(h.PayOrder))
 	}
-	mine.POST("/:id/cancel", bounded, pays, s.handle(h.Cancel))
+	mine.POST("/:id/cancel", bounded, pays, s.handle(h.CancelOrder))
 
 	if s.cfg.Demo {
 		s.engine.POST("/demo/token", reads, s.handle(s.demoToken))
@@ -134,13 +134,13 @@ func (s *Server) routes() {
 
 	admin := v1.Group("/admin", s.authenticate, s.mustHave(auth.ScopeAdmin), bounded)
 	admin.PUT("/sales/:sku", s.handle(h.PutSale))
-	admin.GET("/sales/:sku/audit", s.handle(h.Audit))
-	admin.GET("/sales/:sku/orders", s.handle(h.Rows))
-	admin.POST("/sales/:sku/rebuild", s.handle(h.Rebuild))
-	admin.POST("/sales/:sku/close", s.handle(h.Close))
-	admin.GET("/orders", s.handle(h.OrdersOfBuyer))
-	admin.GET("/orders/:id", s.handle(h.AnyOrder))
-	admin.GET("/refunds", s.handle(h.Refunds))
+	admin.GET("/sales/:sku/audit", s.handle(h.AuditSale))
+	admin.GET("/sales/:sku/orders", s.handle(h.ListSaleOrders))
+	admin.POST("/sales/:sku/rebuild", s.handle(h.RebuildSale))
+	admin.POST("/sales/:sku/close", s.handle(h.EndSale))
+	admin.GET("/orders", s.handle(h.ListBuyerOrders))
+	admin.GET("/orders/:id", s.handle(h.GetAnyOrder))
+	admin.GET("/refunds", s.handle(h.ListRefunds))
 }
 
 // forAll removes the caller's rate limit headers, because caches share the response.

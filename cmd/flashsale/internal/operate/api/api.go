@@ -25,13 +25,13 @@ type Client struct {
 	last   atomic.Value // json.RawMessage
 }
 
-// Last returns the body of the latest answer, or nil before the first one.
-func (c *Client) Last() json.RawMessage {
+// LastResponse returns the body of the latest answer, or nil before the first one.
+func (c *Client) LastResponse() json.RawMessage {
 	last, _ := c.last.Load().(json.RawMessage)
 	return last
 }
 
-// call makes a call and stores the answer for Last. It returns an error if the answer lacks
+// call makes a call and stores the answer for LastResponse. It returns an error if the answer lacks
 // field, which the contract requires, because then the target is another kind of server.
 func (c *Client) call(ctx context.Context, method, path string, in, out any, field string, sent ...string) (http.Header, error) {
 	if c.Fault != nil {
@@ -97,8 +97,8 @@ func (c *Client) Sale(ctx context.Context, sku string) (s Sale, at time.Time, er
 	return s, at, err
 }
 
-// Put creates or changes a sale. With an ETag, it changes only a sale that still has this ETag.
-func (c *Client) Put(ctx context.Context, sku string, t Terms, ifMatch ...string) (s Sale, err error) {
+// PutSale creates or changes a sale. With an ETag, it changes only a sale that still has this ETag.
+func (c *Client) PutSale(ctx context.Context, sku string, t Terms, ifMatch ...string) (s Sale, err error) {
 	_, err = c.call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s, "sku", "If-Match", strings.Join(ifMatch, ", "))
 	return s, err
 }
@@ -115,10 +115,10 @@ func (c *Client) Audit(ctx context.Context, sku string) (a Audit, err error) {
 	return a, err
 }
 
-// Place orders units of a sale as the caller, under an idempotency key. If the order is not
-// yet durable, Place repeats the call with the same key until the order is decided, for up
+// PlaceOrder orders units of a sale as the caller, under an idempotency key. If the order is not
+// yet durable, PlaceOrder repeats the call with the same key until the order is decided, for up
 // to 30 s.
-func (c *Client) Place(ctx context.Context, sku string, quantity int64, key string) (o Order, err error) {
+func (c *Client) PlaceOrder(ctx context.Context, sku string, quantity int64, key string) (o Order, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	in := map[string]any{"sku": sku, "quantity": quantity}

@@ -29,7 +29,7 @@ func TestConcurrentCalls(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if last := c.Last(); !strings.HasPrefix(string(last), `{"sku":"S`) {
+	if last := c.LastResponse(); !strings.HasPrefix(string(last), `{"sku":"S`) {
 		t.Errorf("last answer of the client: got %q, want an audit", last)
 	}
 }

@@ -15,7 +15,7 @@ import (
 const (
 	OK      = "ok"
 	Unknown = "?"    // the setting could not be read; the operator must check it
-	Warn    = "warn" // the promises hold, but something works worse than it could
+	Warn    = "warn" // the promises hold, but another setting would work better
 	Bad     = "BAD"  // a promise may break, or a sale may stop
 )
 

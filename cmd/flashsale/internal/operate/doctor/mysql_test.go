@@ -16,9 +16,9 @@ import (
 // Bad.
 func TestSemiSynchronousPrimary(t *testing.T) {
 	t.Parallel()
-	primary, replica := servertest.OpenMySQL(t, servers.MySQLOptions{}), servertest.OpenMySQL(t, servers.MySQLOptions{})
-	check.Must(t, replica.Follow(t.Context(), primary.Addr()))
-	check.Must(t, primary.Lossless(t.Context()))
+	primary, replica := servertest.OpenMySQL(t, servers.MySQLConfig{}), servertest.OpenMySQL(t, servers.MySQLConfig{})
+	check.Must(t, replica.ReplicateFrom(t.Context(), primary.Addr()))
+	check.Must(t, primary.RequireReplica(t.Context()))
 	const what = "semi-synchronous replication AFTER_SYNC, 1 replicas, timeout 18446744073709551615 ms"
 	check.Eventually(t, "the replica acknowledges", func() bool { return levelOf(t, primary, what) == OK })
 	db := open(t, primary)
@@ -35,7 +35,7 @@ func TestGroup(t *testing.T) {
 	if folder == "" {
 		t.Skip("FLASHSALE_TEST_MYSQL9 names no folder with the mysqld of MySQL 9")
 	}
-	first := servertest.OpenMySQL(t, servers.MySQLOptions{SearchPath: []string{folder}, Group: true})
+	first := servertest.OpenMySQL(t, servers.MySQLConfig{SearchPath: []string{folder}, Group: true})
 	if level := levelOf(t, first, "group replication, 3 members online, consistency BEFORE_ON_PRIMARY_FAILOVER"); level != OK {
 		t.Errorf("group of three members: got level %q, want %q", level, OK)
 	}

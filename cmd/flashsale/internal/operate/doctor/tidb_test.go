@@ -14,7 +14,8 @@ import (
 
 func TestMain(m *testing.M) { servertest.Main(m) }
 
-// TiDB ignores CHECK constraints by default, and does not add them to such a table later.
+// TiDB ignores CHECK constraints by default, and does not add ignored constraints to a table
+// later.
 func TestTiDB(t *testing.T) {
 	if os.Getenv(servers.TiDBVariable) == "" {
 		t.Skip(servers.TiDBVariable + " does not name a tidb-server; OPERATIONS.md describes how to build one")

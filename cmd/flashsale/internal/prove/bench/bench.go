@@ -60,12 +60,12 @@ type bench struct {
 
 func openBench(ctx context.Context, cfg Config) (_ *bench, err error) {
 	l := &bench{cfg: cfg}
-	cfg.Say("starting private servers, signing the tokens of %d buyers", crowdSize)
+	cfg.Progressf("starting private servers, signing the tokens of %d buyers", crowdSize)
 	// Automatic rewrites of Redis's log could fall into a measurement. closeRedis rewrites it.
 	if l.Lab, err = lab.Open(ctx, cfg.Config, "--auto-aof-rewrite-percentage", "0", "--databases", "64"); err != nil {
 		return nil, err
 	}
-	defer lab.Undo(&err, l.close)
+	defer lab.CloseOnError(&err, l.close)
 	if l.dir, err = os.MkdirTemp("", "flashsale-bench-"); err != nil {
 		return nil, fmt.Errorf("create a directory for wrk: %w", err)
 	}
@@ -115,7 +115,7 @@ func missing(program string) string {
 	return program + " (" + install[program] + ")"
 }
 
-// openRedis returns a client of an empty database, with at most this many connections.
+// openRedis returns a client of an empty database, with at most the given number of connections.
 func (l *bench) openRedis(connections int) *redis.Client {
 	l.databases++
 	db := redis.NewClient(&redis.Options{

@@ -38,8 +38,8 @@ func runDirect(ctx context.Context, l *bench, rows []Row) error {
 	rdb := redis.NewClient(&redis.Options{Addr: nowhere, MaxRetries: -1, DialerRetries: 1})
 	l.cleanup(rdb.Close)
 	service := l.serve(ctx, shop.Config{
-		Store: d.Store, Gate: inventory.Keeping{Gate: inventory.New(rdb, inventory.Config{})}, Redis: rdb,
-		Direct: controller.DirectConfig{After: 200 * time.Millisecond, Max: l.cfg.Connections},
+		Store: d.Store, Gate: inventory.KeeperGate{Gate: inventory.New(rdb, inventory.Config{})}, Redis: rdb,
+		Direct: controller.DirectConfig{EnterAfter: 200 * time.Millisecond, MaxOrders: l.cfg.Connections},
 	})
 	return l.contest(ctx, rows,
 		d.storing(l.cfg.Connections, 1, d.pastRedis(service)), d.storing(l.cfg.Connections, 1, d.oneByOne))

@@ -37,7 +37,7 @@ func runGate(ctx context.Context, l *bench, rows []Row) error {
 		return func(ctx context.Context) (sample, error) { return l.reserve(ctx, db, cfg) }
 	}
 	alone := struct{ redis.UniversalClient }{db} // a gate shares pipelines only on a *redis.Client
-	theirs := []measure{reserving(alone, inventory.Config{Batch: 1, InFlight: gateCallers})}
+	theirs := []measure{reserving(alone, inventory.Config{MaxBatch: 1, MaxInFlight: gateCallers})}
 	if rows[1].Needs = missing(redisBenchmark); rows[1].Needs == "" {
 		theirs = append(theirs, func(ctx context.Context) (sample, error) { return l.redisBenchmark(ctx, db) })
 	}
@@ -45,10 +45,10 @@ func runGate(ctx context.Context, l *bench, rows []Row) error {
 }
 
 // openGate empties db and opens a gate as a keeper does.
-func openGate(ctx context.Context, db redis.UniversalClient, cfg inventory.Config) (g inventory.Keeping, sku string, err error) {
+func openGate(ctx context.Context, db redis.UniversalClient, cfg inventory.Config) (g inventory.KeeperGate, sku string, err error) {
 	cfg.QueueLimit = plenty // no keeper empties the queue
 	cfg.Timeout = 10 * time.Second
-	g, sku = inventory.Keeping{Gate: inventory.New(db, cfg)}, "bench"
+	g, sku = inventory.KeeperGate{Gate: inventory.New(db, cfg)}, "bench"
 	if err := db.FlushDB(ctx).Err(); err != nil {
 		return g, "", fmt.Errorf("empty the Redis database of the benchmark: %w", err)
 	}

@@ -37,11 +37,11 @@ func runKeeper(ctx context.Context, l *bench, rows []Row) error {
 }
 
 // queue returns a batch of orders in the form in which the gate queues them.
-func queue(first, n int, at time.Time) []inventory.Queued {
-	batch := make([]inventory.Queued, n)
+func queue(first, n int, at time.Time) []inventory.QueuedOrder {
+	batch := make([]inventory.QueuedOrder, n)
 	for i := range batch {
 		id, buyer, key := orderNumber(first + i)
-		batch[i] = inventory.Queued{OrderID: id, Buyer: buyer, Quantity: 1, Key: key, Fingerprint: fingerprint, At: at}
+		batch[i] = inventory.QueuedOrder{OrderID: id, Buyer: buyer, Quantity: 1, Key: key, Fingerprint: fingerprint, AcceptedAt: at}
 	}
 	return batch
 }

@@ -130,7 +130,7 @@ func (d *database) newSale(ctx context.Context) (sku string, err error) {
 	d.sales++
 	now := time.Now().UTC()
 	_, err = d.PutSale(ctx, orders.Sale{
-		SKU: sku, Name: "Bench", Price: 1999, Currency: "EUR", Total: plenty, PerBuyerLimit: 1,
+		SKU: sku, Name: "Bench", Price: 1999, Currency: "EUR", Total: plenty, UnitsPerBuyer: 1,
 		OpensAt: now.Add(-time.Hour), ClosesAt: now.Add(time.Hour), PaymentWindowS: 900,
 	})
 	return sku, err

@@ -34,7 +34,7 @@ func runManySKUs(ctx context.Context, l *bench, rows []Row) error {
 		return err
 	}
 	const sale = "many"
-	l.Say("  opening 1,000 sales")
+	l.Progressf("  opening 1,000 sales")
 	if err := ours.openSale(ctx, sale, 1000, plenty); err != nil {
 		return err
 	}

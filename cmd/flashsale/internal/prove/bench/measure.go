@@ -22,7 +22,7 @@ type Row struct {
 	Counterpart float64 `json:"counterpart,omitempty"` // 0 if the target is absolute
 	Ratio       float64 `json:"ratio,omitempty"`       // median of the ratios of the rounds
 	Target      Target  `json:"target"`                // zero if there is no target
-	Met         *bool   `json:"met"`                   // null if it was not measured or has no target
+	Met         *bool   `json:"met"`                   // null if the row was not measured or has no target
 
 	// CPU time per request, for this project and for the counterpart.
 	CPU            *CPU `json:"cpu_us,omitempty"`
@@ -32,7 +32,7 @@ type Row struct {
 	Needs string `json:"needs,omitempty"` // program that is not installed
 	Error string `json:"error,omitempty"`
 
-	ofCPU bool // the figure is the CPU time of the row above
+	ofCPU bool // Ours is the CPU time of the benchmark in the row above
 }
 
 // CPU is the CPU time of the processes, in microseconds per request.
@@ -42,11 +42,11 @@ type CPU struct {
 	MySQL *float64 `json:"mysql,omitempty"` // nil if MySQL is not involved
 }
 
-// A Target is the bound that a row must meet.
+// A Target is the value that a row must reach or must not exceed.
 type Target struct {
 	Bound    float64 `json:"bound"`
-	AtLeast  bool    `json:"at_least"` // a lower bound, otherwise an upper bound
-	Absolute bool    `json:"absolute"` // a bound of Ours, otherwise of Ratio
+	AtLeast  bool    `json:"at_least"` // Bound is the lowest value allowed, otherwise the highest
+	Absolute bool    `json:"absolute"` // Bound applies to Row.Ours, otherwise to Row.Ratio
 }
 
 func atLeast(ratio float64) Target { return Target{Bound: ratio, AtLeast: true} }
@@ -104,7 +104,7 @@ func (l *bench) alternate(ctx context.Context, unit string, sides ...measure) ([
 		if len(figures) > 1 {
 			line += ", counterpart " + strings.Join(figures[1:], " and ")
 		}
-		l.Say("%s %s", line, unit)
+		l.Progressf("%s %s", line, unit)
 	}
 	return samples, nil
 }

@@ -49,7 +49,7 @@ func (l *bench) start(ctx context.Context, metrics string, c lab.NodeConfig) (_ 
 		return nil, err
 	}
 	c.Name, c.Redis = l.next("bench-"), fmt.Sprintf("redis://%s/%d", l.Stores.Redis.Addr(), n.redis.Options().DB)
-	if n.Node, err = l.Start(ctx, c); err != nil {
+	if n.Node, err = l.StartNode(ctx, c); err != nil {
 		return nil, err
 	}
 	l.cleanup(n.Close)
@@ -62,7 +62,7 @@ func (l *bench) startWithHello(ctx context.Context) (ours *node, hello *servers.
 	if ours, err = l.startNode(ctx); err != nil {
 		return nil, nil, err
 	}
-	if hello, err = l.Command(ctx, "/livez", "bench-hello"); err == nil {
+	if hello, err = l.StartCommand(ctx, "/livez", "bench-hello"); err == nil {
 		l.cleanup(hello.Close)
 	}
 	return ours, hello, err
@@ -81,7 +81,7 @@ func (n *node) openSale(ctx context.Context, prefix string, skus, total int) err
 		g.Go(func() error {
 			operator := client.NewOperator(client.New(n.URL(), sku, http.DefaultClient), token)
 			return operator.Open(ctx, client.Sale{
-				Name: "Bench", Price: 1999, Currency: "EUR", Total: int64(total), PerBuyerLimit: 1_000_000, PaymentWindowS: 86_400,
+				Name: "Bench", Price: 1999, Currency: "EUR", Total: int64(total), UnitsPerBuyer: 1_000_000, PaymentWindowS: 86_400,
 			})
 		})
 	}
@@ -109,7 +109,7 @@ func (n *node) answered(ctx context.Context, status int, code string) (float64, 
 	}
 	text, err := lab.Get(ctx, "http://"+n.metrics+"/metrics")
 	series := fmt.Sprintf(`flashsale_http_requests_total{code="%s",method="POST",route="/v1/orders",status="%d"} `, code, status)
-	return lab.Number(text, series), err
+	return lab.ParseMetric(text, series), err
 }
 
 // answeredDuring returns the growth of answered while do runs.

@@ -132,13 +132,13 @@ func (n *node) sell(ctx context.Context, sale string, skus int, header string) (
 	}
 	if r.status > 0 {
 		s.note = fmt.Sprintf("in a measurement %d of %d requests were refused; they are not counted", r.status, r.requests)
-		n.l.Say("  %d of %d requests were refused: %s", r.status, r.requests, n.LogTail())
+		n.l.Progressf("  %d of %d requests were refused: %s", r.status, r.requests, n.LogTail())
 	}
 	if late > 0 && header != preferAsync {
 		// Orders that were not durable when they were answered do not count.
 		s.value = r.perSecond(r.good() - late)
 		s.note = fmt.Sprintf("in a measurement %d of %d orders were not durable within the wait and got 202; they are not counted", late, r.good())
-		n.l.Say("  %d of %d orders got 202: not durable within the wait", late, r.good())
+		n.l.Progressf("  %d of %d orders got 202: not durable within the wait", late, r.good())
 	}
 	return s, nil
 }
@@ -176,7 +176,7 @@ func (n *node) settle(ctx context.Context, sale string, skus int) (rows int64, e
 	last := int64(-1)
 	err = lab.Poll(ctx, 50*time.Millisecond, func() (bool, error) {
 		summaries, err := n.gate.Summaries(ctx, skusOf(sale, skus)...)
-		if err != nil || slices.ContainsFunc(summaries, func(g inventory.Summary) bool { return g.Queued > 0 }) {
+		if err != nil || slices.ContainsFunc(summaries, func(g inventory.Summary) bool { return g.QueuedOrders > 0 }) {
 			return false, err
 		}
 		rows, err = n.rows(ctx, sale)

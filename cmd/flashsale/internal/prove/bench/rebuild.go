@@ -37,7 +37,7 @@ func runRebuild(ctx context.Context, l *bench, rows []Row) error {
 	}
 	rdb := l.openRedis(64)
 	s := &rebuilt{database: d, gate: inventory.New(rdb, inventory.Config{})}
-	s.service = l.serve(ctx, shop.Config{Store: d.Store, Gate: inventory.Keeping{Gate: s.gate}, Redis: rdb})
+	s.service = l.serve(ctx, shop.Config{Store: d.Store, Gate: inventory.KeeperGate{Gate: s.gate}, Redis: rdb})
 	if s.sku, err = d.newSale(ctx); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func runRebuild(ctx context.Context, l *bench, rows []Row) error {
 	if err != nil {
 		return err
 	}
-	l.Say("  placing %d orders", openBefore)
+	l.Progressf("  placing %d orders", openBefore)
 	if err := s.place(ctx, func() bool { return s.placed.Load() < openBefore }); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (s *rebuilt) rebuild(ctx context.Context) (sample, error) {
 	began := s.placed.Load()
 	stop := meter{os.Getpid(), s.l.Stores.Redis.Pid(), s.l.Stores.MySQL.Pid()}.start()
 	asked := time.Now()
-	epoch, err := s.AskRebuild(ctx, s.sku)
+	epoch, err := s.RequestRebuild(ctx, s.sku)
 	if err != nil {
 		return sample{}, err
 	}

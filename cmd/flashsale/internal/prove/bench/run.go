@@ -10,11 +10,11 @@ import (
 
 // Validate returns an error that names every invalid field.
 func (c Config) Validate() error {
-	f := c.Config.Faults()
-	f.Unless(c.Rounds >= 1 && c.Rounds <= 100, "rounds: %d, want 1 to 100", c.Rounds)
-	f.Unless(c.Seconds >= 1 && c.Seconds <= 600, "seconds: %d, want 1 to 600", c.Seconds)
-	f.Unless(c.Connections >= 1 && c.Connections <= 4096, "connections: %d, want 1 to 4096", c.Connections)
-	f.Known("benchmark", c.Names, names())
+	f := c.Config.Errors()
+	f.Require(c.Rounds >= 1 && c.Rounds <= 100, "rounds: %d, want 1 to 100", c.Rounds)
+	f.Require(c.Seconds >= 1 && c.Seconds <= 600, "seconds: %d, want 1 to 600", c.Seconds)
+	f.Require(c.Connections >= 1 && c.Connections <= 4096, "connections: %d, want 1 to 4096", c.Connections)
+	f.RequireKnown("benchmark", c.Names, names())
 	return errors.Join(f...)
 }
 
@@ -67,12 +67,12 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 				rows[i].Needs = missing
 			}
 		} else {
-			l.Say("%s: %s", b.name, b.about)
+			l.Progressf("%s: %s", b.name, b.about)
 			if err := l.do(ctx, b, rows); err != nil {
 				if ctx.Err() != nil {
 					return nil, ctx.Err()
 				}
-				l.Say("%s: FAILED: %v", b.name, err)
+				l.Progressf("%s: FAILED: %v", b.name, err)
 				report.failed = append(report.failed, fmt.Errorf("run benchmark %s: %w", b.name, err))
 				for i := range rows {
 					rows[i].Error = err.Error()

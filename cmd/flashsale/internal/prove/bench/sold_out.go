@@ -38,7 +38,7 @@ func runSoldOut(ctx context.Context, l *bench, rows []Row) error {
 		return err
 	}
 	idle := resting / time.Since(start).Seconds()
-	var commands []float64 // per refusal, in each measurement
+	var commands []float64 // Redis commands per refusal, one value for each measurement
 	refusing := func(ctx context.Context) (s sample, err error) {
 		var refusals int64
 		start := time.Now()
@@ -104,6 +104,6 @@ func checkRefusals(r wrkResult, conflicts int64, connections int) error {
 func (n *node) commands(ctx context.Context, do func() error) (float64, error) {
 	return growth(do, func() (float64, error) {
 		info, err := n.redis.Info(ctx, "stats").Result()
-		return lab.Number(info, "total_commands_processed:"), err
+		return lab.ParseMetric(info, "total_commands_processed:"), err
 	})
 }

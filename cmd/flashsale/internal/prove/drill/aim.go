@@ -59,13 +59,13 @@ func untilSucceeded(ctx context.Context, a *attack, p *step) error {
 // untilPassFailed loses answers of MySQL until a keeper's pass has failed.
 func untilPassFailed(ctx context.Context, a *attack, p *step) error {
 	const failures = "flashsale_keeper_failures_total"
-	before := a.Sum(ctx, failures)
+	before := a.SumMetric(ctx, failures)
 	p.last = 0
 	p.until = func(ctx context.Context) error {
 		// A keeper without orders in that moment misses no answer. Try again.
 		return tries(10, "no pass of a keeper failed because of lost answers", func() (bool, error) {
 			a.pause(ctx, 300*time.Millisecond, 500*time.Millisecond)
-			if a.Sum(ctx, failures) > before {
+			if a.SumMetric(ctx, failures) > before {
 				return true, nil
 			}
 			a.Nodes[p.node].MySQL.LoseAnswers(2, isCommit)
@@ -80,7 +80,7 @@ func untilWritesMissed(_ context.Context, a *attack, p *step) error {
 	p.variant, p.last, p.down = 1, 0, a.between(100*time.Millisecond, time.Second)
 	p.until = func(ctx context.Context) error {
 		a.pause(ctx, 50*time.Millisecond, 200*time.Millisecond)
-		replica, behind := lab.Redis(a.redises[1].Addr()), int64(0)
+		replica, behind := lab.RedisClient(a.redises[1].Addr()), int64(0)
 		defer func() { _ = replica.Close() }()
 		err := a.until(ctx, "writes miss the replica", func(ctx context.Context) bool {
 			behind = offset(ctx, a.redis) - offset(ctx, replica)
@@ -95,7 +95,7 @@ func untilWritesMissed(_ context.Context, a *attack, p *step) error {
 // offset returns the position of a Redis in the stream of writes.
 func offset(ctx context.Context, rdb *redis.Client) int64 {
 	info, _ := rdb.Info(ctx, "replication").Result()
-	return int64(lab.Number(info, "master_repl_offset:"))
+	return int64(lab.ParseMetric(info, "master_repl_offset:"))
 }
 
 // variant returns an aim that chooses a form of the fault.
@@ -110,18 +110,18 @@ func variant(n int) func(context.Context, *attack, *step) error {
 // service. After Redis returns, it waits until the gate is rebuilt.
 func untilDirect(ctx context.Context, a *attack, p *step) error {
 	const orders, many = "flashsale_direct_orders_total", 20
-	had := a.Sum(ctx, orders)
+	had := a.SumMetric(ctx, orders)
 	p.last = 0
 	p.until = func(ctx context.Context) error {
 		err := a.until(ctx, fmt.Sprintf("%d orders were placed in direct mode", many), func(ctx context.Context) bool {
-			return a.Sum(ctx, orders) >= had+many
+			return a.SumMetric(ctx, orders) >= had+many
 		})
 		if err != nil {
 			return err
 		}
 		for _, n := range a.Nodes {
 			err := a.until(ctx, n.Name+" reports that it sells without Redis", func(ctx context.Context) bool {
-				ready, err := n.Page(ctx, "/readyz")
+				ready, err := n.GetPage(ctx, "/readyz")
 				return err == nil && strings.Contains(ready, "degraded") && strings.Contains(ready, "redis")
 			})
 			if err != nil {
@@ -133,8 +133,8 @@ func untilDirect(ctx context.Context, a *attack, p *step) error {
 		return nil
 	}
 	p.after = func(ctx context.Context) error {
-		err := a.until(ctx, "the gate is rebuilt", func(ctx context.Context) bool { return a.Sum(ctx, "flashsale_direct_left_total") >= 1 })
-		a.did("%.0f orders were placed in direct mode, the gate is rebuilt", a.Sum(ctx, orders)-had)
+		err := a.until(ctx, "the gate is rebuilt", func(ctx context.Context) bool { return a.SumMetric(ctx, "flashsale_direct_left_total") >= 1 })
+		a.did("%.0f orders were placed in direct mode, the gate is rebuilt", a.SumMetric(ctx, orders)-had)
 		return err
 	}
 	return nil
@@ -146,8 +146,8 @@ func untilTransactionsMissed(ctx context.Context, a *attack, p *step) error {
 		a.pause(ctx, 50*time.Millisecond, 300*time.Millisecond)
 		missing := int64(0)
 		err := a.until(ctx, "transactions miss the replica", func(ctx context.Context) bool {
-			ahead, err := a.mysqls[0].Transactions(ctx)
-			has, err2 := a.mysqls[1].Transactions(ctx)
+			ahead, err := a.mysqls[0].TransactionCount(ctx)
+			has, err2 := a.mysqls[1].TransactionCount(ctx)
 			missing = ahead - has
 			return err == nil && err2 == nil && missing > 0
 		})

@@ -55,19 +55,19 @@ type attack struct {
 func (f *fault) open(ctx context.Context, cfg Config) (a *attack, err error) {
 	a = &attack{cfg: cfg, random: f.numbers(cfg.Seed)}
 	a.notes = &notes{stop: func() {}, at: func() time.Duration { return a.balancer.Elapsed() }, say: func(format string, args ...any) {
-		cfg.Say(f.name+": "+format, args...)
+		cfg.Progressf(f.name+": "+format, args...)
 	}}
 	if f.group {
-		cfg.MySQL = servers.MySQLOptions{SearchPath: []string{cfg.MySQLFolder}, Group: true}
+		cfg.MySQL = servers.MySQLConfig{SearchPath: []string{cfg.MySQLFolder}, Group: true}
 	}
 	if a.stage, err = openStage(ctx, cfg.Config); err != nil {
 		return nil, err
 	}
-	defer lab.Undo(&err, a.Close)
+	defer lab.CloseOnError(&err, a.Close)
 	if a.mysql, err = sql.Open("mysql", a.Stores.SQL); err != nil {
 		return nil, err
 	}
-	a.redis = lab.Redis(a.Stores.Redis.Addr())
+	a.redis = lab.RedisClient(a.Stores.Redis.Addr())
 	a.Cleanup(func() error { return errors.Join(a.mysql.Close(), a.redis.Close()) })
 	if f.standby {
 		err = errors.Join(a.standby(ctx), a.follows(ctx))
@@ -76,7 +76,7 @@ func (f *fault) open(ctx context.Context, cfg Config) (a *attack, err error) {
 		return nil, err
 	}
 	err = a.startNodes(ctx, lab.NodeConfig{Strategy: cfg.Strategy}, func(name string) []string {
-		flags := append(lab.Brief(lease, directAfter), "--trusted-proxies", "127.0.0.1") // each buyer of the attack has its own address
+		flags := append(lab.ShortTimeouts(lease, directAfter), "--trusted-proxies", "127.0.0.1") // each buyer of the attack has its own address
 		if f.clocks {
 			// Every clock is wrong, and each by another offset.
 			off := a.between(time.Minute, 10*time.Minute).Round(time.Second)
@@ -109,7 +109,7 @@ func (a *attack) follows(ctx context.Context) error {
 	if err := a.caughtUp(ctx); err != nil || a.cfg.Asynchronous {
 		return err
 	}
-	return a.mysqls[a.primary].Lossless(ctx)
+	return a.mysqls[a.primary].RequireReplica(ctx)
 }
 
 // rebuildPrimary makes the old primary the replica of the new one, even after ctx has
@@ -133,10 +133,10 @@ func (f *fault) run(ctx context.Context, cfg Config, all *Report) (row Row, err 
 	row = Row{Name: f.name, Done: []string{}, Violations: []string{}}
 	if f.keeper && cfg.Strategy != variants.Lua {
 		row.unjudged("needs a keeper, and strategy " + cfg.Strategy + " has none")
-		cfg.Say("%s: %s", f.name, row.Violations[0])
+		cfg.Progressf("%s: %s", f.name, row.Violations[0])
 		return row, nil
 	}
-	cfg.Say("%s: %s", f.name, f.happens)
+	cfg.Progressf("%s: %s", f.name, f.happens)
 	a, err := f.open(ctx, cfg)
 	if err != nil {
 		return row, fmt.Errorf("start the servers: %w", err)
@@ -216,7 +216,7 @@ func (a *attack) load() loadtest.Config {
 func (f *fault) numbers(seed int64) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(f.name))
-	return lab.Numbers(seed, h.Sum64())
+	return lab.NewRand(seed, h.Sum64())
 }
 
 // moment waits for the start of the attack and then for the time of the fault. At that
@@ -232,7 +232,7 @@ func (a *attack) moment(ctx context.Context) error {
 }
 
 func (a *attack) between(least, most time.Duration) time.Duration {
-	return lab.Between(a.random, least, most)
+	return lab.RandomDuration(a.random, least, most)
 }
 
 // pause waits for a drawn duration. It ends early with ctx and returns no error, because

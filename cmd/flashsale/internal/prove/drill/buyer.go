@@ -32,7 +32,7 @@ func (b *buyer) buy(ctx context.Context) {
 }
 
 func (b *buyer) between(least, most time.Duration) time.Duration {
-	return lab.Between(b.random, least, most)
+	return lab.RandomDuration(b.random, least, most)
 }
 
 func (b *buyer) name() string {

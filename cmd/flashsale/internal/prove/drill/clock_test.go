@@ -19,13 +19,13 @@ func TestClock(t *testing.T) {
 	}
 	check.Must(t, err)
 	t.Cleanup(func() { _ = c.file.Close() })
-	r, err := servers.StartRedis(t.Context(), servers.RedisOptions{Env: c.env})
+	r, err := servers.StartRedis(t.Context(), servers.RedisConfig{Env: c.env})
 	if errors.Is(err, servers.ErrNotInstalled) {
 		t.Skip(err)
 	}
 	check.Must(t, err)
 	t.Cleanup(func() { _ = r.Close() })
-	rdb := lab.Redis(r.Addr())
+	rdb := lab.RedisClient(r.Addr())
 	t.Cleanup(func() { _ = rdb.Close() })
 	for _, off := range []int{0, -1_000_000, 1_000_000, 0} {
 		check.Must(t, c.set(off))

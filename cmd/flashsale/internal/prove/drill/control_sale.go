@@ -27,12 +27,12 @@ type controlSale struct {
 // controlWindow is the payment window if orders must not expire.
 const controlWindow = 15 * time.Minute
 
-// beside returns the do function of a fault. The function opens a control sale and then calls
-// fault with it.
-func beside(total int64, window time.Duration, fault func(ctx context.Context, a *controlSale) error) func(*injector, step) error {
+// withControlSale returns the do function of a fault. The function opens a control sale and
+// then calls fault with it.
+func withControlSale(total int64, window time.Duration, fault func(ctx context.Context, a *controlSale) error) func(*injector, step) error {
 	return func(in *injector, _ step) error {
 		a := &controlSale{attack: in.attack, injector: in, sku: "control", terms: api.Terms{
-			Name: "Control", Price: 100, Currency: "EUR", PerBuyerLimit: 1,
+			Name: "Control", Price: 100, Currency: "EUR", UnitsPerBuyer: 1,
 			OpensAt: time.Now().Add(-time.Hour), ClosesAt: time.Now().Add(24 * time.Hour),
 			PaymentWindowS: int64(window / time.Second),
 		}}
@@ -46,7 +46,7 @@ func beside(total int64, window time.Duration, fault func(ctx context.Context, a
 // put sets the total in both stores.
 func (a *controlSale) put(ctx context.Context, total int64) error {
 	a.terms.Total = total
-	_, err := a.operator.Put(ctx, a.sku, a.terms)
+	_, err := a.operator.PutSale(ctx, a.sku, a.terms)
 	return err
 }
 
@@ -118,7 +118,7 @@ func (a *controlSale) balanced(ctx context.Context, epoch int64) error {
 	}
 	now, err := a.epoch(ctx)
 	if err == nil && now != epoch {
-		if a.Sum(ctx, "flashsale_direct_entered_total") > 0 {
+		if a.SumMetric(ctx, "flashsale_direct_entered_total") > 0 {
 			return errors.New("the machine is too busy: a node lost contact with Redis and entered direct mode")
 		}
 		a.broke("drift: the gate of the control sale was repaired, although no store had lost anything")

@@ -80,21 +80,21 @@ func List(w io.Writer) error {
 
 // Validate returns an error that names every invalid field.
 func (c Config) Validate() error {
-	f := c.Config.Faults()
+	f := c.Config.Errors()
 	if err := variants.CheckStrategy(c.Strategy); err != nil {
 		f = append(f, err)
 	}
 	if slices.Contains(c.Names, Storm) {
-		f.Unless(len(c.Names) == 1, "the storm runs by itself: flashsale drill storm")
-		f.Unless(c.Strategy == variants.Lua, "the storm needs a keeper, and strategy %s has none", c.Strategy)
-		f.Unless(c.Length >= 5*time.Second && c.Length <= 24*time.Hour, "duration: %v, want 5s to 24h", c.Length)
-		f.Known("fault", c.Faults, names((*fault).inStorm))
+		f.Require(len(c.Names) == 1, "the storm runs by itself: flashsale drill storm")
+		f.Require(c.Strategy == variants.Lua, "the storm needs a keeper, and strategy %s has none", c.Strategy)
+		f.Require(c.Length >= 5*time.Second && c.Length <= 24*time.Hour, "duration: %v, want 5s to 24h", c.Length)
+		f.RequireKnown("fault", c.Faults, names((*fault).inStorm))
 		return errors.Join(f...)
 	}
-	f.Unless(c.Rate >= 10 && c.Rate <= 100_000, "rate: %d, want 10 to 100000 per second", c.Rate)
-	f.Unless(c.Duration >= 5*time.Second && c.Duration <= time.Hour, "duration: %v, want 5s to 1h", c.Duration)
-	f.Known("drill", c.Names, append(Names(), ByName()...))
-	f.Unless(c.MySQLFolder != "" || !slices.Contains(c.Names, groupFailover), "%s: needs MySQL 9, see --mysqld", groupFailover)
+	f.Require(c.Rate >= 10 && c.Rate <= 100_000, "rate: %d, want 10 to 100000 per second", c.Rate)
+	f.Require(c.Duration >= 5*time.Second && c.Duration <= time.Hour, "duration: %v, want 5s to 1h", c.Duration)
+	f.RequireKnown("drill", c.Names, append(Names(), ByName()...))
+	f.Require(c.MySQLFolder != "" || !slices.Contains(c.Names, groupFailover), "%s: needs MySQL 9, see --mysqld", groupFailover)
 	return errors.Join(f...)
 }
 
@@ -123,9 +123,9 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 			return nil, err
 		case err != nil:
 			row.fail(err)
-			cfg.Say("%s: %v", f.name, err)
+			cfg.Progressf("%s: %v", f.name, err)
 		}
-		cfg.Say("%s: %s", f.name, row.Verdict)
+		cfg.Progressf("%s: %s", f.name, row.Verdict)
 		report.Drills = append(report.Drills, row)
 	}
 	return report, nil

@@ -64,7 +64,7 @@ type step struct {
 func draw(random *rand.Rand, f *fault) step {
 	return step{
 		fault: f, node: random.IntN(nodeCount), sku: random.IntN(skuCount),
-		variant: random.IntN(max(1, f.variants)), last: lab.Between(random, f.least, f.most),
+		variant: random.IntN(max(1, f.variants)), last: lab.RandomDuration(random, f.least, f.most),
 	}
 }
 

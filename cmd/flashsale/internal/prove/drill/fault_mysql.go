@@ -93,11 +93,12 @@ func (in *injector) untilAccepted(c call) (got *call) {
 }
 
 // replace makes the replica the primary, and leaves one node at the old primary for a
-// while. During that time both the new primary's nodes and this node receive the calls.
+// while. Each call of asks is repeated at a node of the new primary until it is accepted, and is
+// then sent once to the node at the old primary.
 func (in *injector) replace(p step, skus []string, asks []call) error {
 	ctx, cancel := in.healing()
 	defer cancel()
-	if err := in.mysqls[in.primary].Lossless(ctx); err != nil {
+	if err := in.mysqls[in.primary].RequireReplica(ctx); err != nil {
 		return err
 	}
 	if err := in.caughtUp(ctx); err != nil { // the replica must have the rows that were committed before the primary waited for it
@@ -107,7 +108,7 @@ func (in *injector) replace(p step, skus []string, asks []call) error {
 	if err := in.supersede(ctx, 0); err != nil {
 		return err
 	}
-	in.operator.dbWire.Lead(in.mysqls[in.primary].Addr())
+	in.operator.dbWire.Redirect(in.mysqls[in.primary].Addr())
 	left := in.Nodes[p.node]
 	in.leadMySQL(except(in.Nodes, left)...)
 	in.begin(lost, func(c *brokenState) { c.mysql--; c.noMySQL[p.node]++ }, "MySQL fails over, %s is left at the old primary for %.1fs", left.Name, p.last.Seconds())
@@ -157,7 +158,7 @@ func pauseMySQL(in *injector, p step) error {
 	if err := in.supersede(ctx, p.down); err != nil {
 		return err
 	}
-	has, err := in.mysqls[in.primary].Transactions(ctx)
+	has, err := in.mysqls[in.primary].TransactionCount(ctx)
 	if err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func pauseMySQL(in *injector, p step) error {
 		sleep(asking, p.last)
 	}
 	in.leadMySQL(left)
-	now, err := old.Transactions(ctx)
+	now, err := old.TransactionCount(ctx)
 	in.did("%s led to the new primary, the old one has %d transactions that no other server has", left.Name, now-has)
 	return errors.Join(err, in.attack.rebuildPrimary(ctx))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -37,7 +38,7 @@ func refuseWrites(in *injector, p step) error {
 
 // command runs a command on the current Redis.
 func (in *injector) command(args ...any) error {
-	rdb := lab.Redis(in.redises[in.active].Addr())
+	rdb := lab.RedisClient(in.redises[in.active].Addr())
 	defer func() { _ = rdb.Close() }()
 	ctx, cancel := in.healing()
 	defer cancel()
@@ -88,7 +89,7 @@ func slowRedis(in *injector, p step) error {
 func loseRedisAnswers(in *injector, p step) error {
 	var mends []func()
 	for _, n := range in.Nodes {
-		mends = append(mends, n.Redis.Lose(wire.Answers))
+		mends = append(mends, n.Redis.DropTraffic(wire.Answers))
 	}
 	return in.lasts(p, faulted, nil, quietly(func() {
 		for _, mend := range mends {
@@ -138,7 +139,8 @@ func (in *injector) takeOver(replica *redis.Client) error {
 
 // goOverApart promotes the replica while the primary lives. The nodes change to the replica
 // one after another, and both servers accept writes until the last node has changed. One
-// sale is sold out and has only released units. In variant 1, it is restocked.
+// sale is sold out when the fault begins, so it can sell only units that closed orders release.
+// In variant 1, the operator restocks it while the nodes change.
 func goOverApart(in *injector, p step) error {
 	sku := in.skus[p.sku]
 	return in.promote(p, func(ctx context.Context, _ *servers.Redis, replica *redis.Client) error {
@@ -160,10 +162,10 @@ func goOverApart(in *injector, p step) error {
 	})
 }
 
-// promote makes the idle Redis a replica of the active one. lead promotes the replica and
-// leads the nodes to it. The two servers take turns, so Redis also fails back to a process
-// that the nodes have used before. One sale is sold out during the whole fault, because
-// only in such a sale a buyer whose order Redis has forgotten could be refused.
+// promote makes the idle Redis a replica of the active one. lead promotes the replica and leads
+// the nodes to it. The two servers take turns, so Redis also fails back to a process that the
+// nodes have used before. One sale is sold out during the whole fault, because a buyer whose
+// order Redis has forgotten could be refused only in a sold-out sale.
 func (in *injector) promote(p step, lead func(ctx context.Context, from *servers.Redis, replica *redis.Client) error) error {
 	ctx, cancel := in.healing()
 	defer cancel()
@@ -217,7 +219,7 @@ func (in *injector) restoreAllRedis() {
 func (in *injector) leadRedis(i int) {
 	in.state.mu.Lock()
 	defer in.state.mu.Unlock()
-	in.Nodes[i].Redis.Lead(in.redises[in.active].Addr())
+	in.Nodes[i].Redis.Redirect(in.redises[in.active].Addr())
 	if in.state.cuts[i] > 0 {
 		in.Nodes[i].Redis.Cut()
 	}
@@ -300,10 +302,12 @@ func holdUpChange(in *injector, p step) error {
 	return nil
 }
 
-// shuts reports whether a script shuts the gate of a sale. It is the only script whose
-// two keys are the sale and its queue.
+// shuts reports whether piece is the script that shuts the gate of sku. It is the only script
+// with the sale as its single key and one argument.
 func shuts(piece []byte, sku string) bool {
-	_, keys, found := bytes.Cut(piece, []byte("\r\n$1\r\n2\r\n"))
 	sale := "sale:{" + sku + "}"
-	return found && isScript(piece) && bytes.HasPrefix(keys, fmt.Appendf(nil, "$%d\r\n%s\r\n$%d\r\n%s:queue", len(sale), sale, len(sale)+6, sale))
+	_, arguments, found := bytes.Cut(piece, fmt.Appendf(nil, "\r\n$1\r\n1\r\n$%d\r\n%s\r\n", len(sale), sale))
+	return found && isScript(piece) && oneArgument.Match(arguments)
 }
+
+var oneArgument = regexp.MustCompile(`^\$[0-9]+\r\n[0-9]+\r\n(?:\*|$)`)

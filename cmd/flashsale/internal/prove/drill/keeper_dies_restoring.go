@@ -68,9 +68,8 @@ func (a *controlSale) cancelAll(ctx context.Context, orders []placed) error {
 	return nil
 }
 
-// released returns how many orders the gate has released while none is marked released in
-// MySQL. If there are no such orders, the fault did not happen, and released returns an
-// error.
+// released returns how many orders the gate has released while none is marked released in MySQL.
+// If the number is 0, the fault did not happen, and released returns an error.
 func (a *controlSale) released(ctx context.Context, orders []placed) (back int, err error) {
 	for _, o := range orders {
 		held, err := a.redis.HExists(ctx, a.key(":holds"), o.ID).Result()

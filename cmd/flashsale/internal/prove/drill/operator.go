@@ -109,8 +109,8 @@ func (a *round) put(ctx context.Context, node int, sku string, total int64, clos
 	if a.onPayment.Load() && sku == a.skus[skuCount-1] {
 		reserveOn = "payment"
 	}
-	_, err = operator.Put(ctx, sku, api.Terms{
-		Name: "Storm", Price: 100, Currency: "EUR", Total: total, PerBuyerLimit: buyerLimit,
+	_, err = operator.PutSale(ctx, sku, api.Terms{
+		Name: "Storm", Price: 100, Currency: "EUR", Total: total, UnitsPerBuyer: buyerLimit,
 		OpensAt: a.opened, ClosesAt: closes, PaymentWindowS: int64(window / time.Second), ReserveOn: reserveOn,
 	})
 	return err

@@ -33,13 +33,13 @@ func (p *plan) next() step {
 			first.with = &second
 		}
 	}
-	first.calm = lab.Between(p.random, 300*time.Millisecond, 1500*time.Millisecond)
+	first.calm = lab.RandomDuration(p.random, 300*time.Millisecond, 1500*time.Millisecond)
 	return first
 }
 
 // newPlan returns a plan of the faults named in only, or of all faults if only is empty.
 func newPlan(seed int64, only []string) *plan {
-	p := &plan{random: lab.Numbers(seed, 0x5707)}
+	p := &plan{random: lab.NewRand(seed, 0x5707)}
 	for _, f := range catalogue {
 		if f.variants > 0 && (len(only) == 0 || slices.Contains(only, f.name)) {
 			p.faults = append(p.faults, f)

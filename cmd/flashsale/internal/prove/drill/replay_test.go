@@ -19,7 +19,7 @@ func (silent) RoundTrip(*http.Request) (*http.Response, error) { return nil, err
 
 // When replay returns, it has repeated each promise at the node at least once.
 func TestReplay(t *testing.T) {
-	l, err := lab.On(lab.Config{}, &servers.Stores{})
+	l, err := lab.NewWithStores(lab.Config{}, &servers.Stores{})
 	check.Must(t, err)
 	l.Nodes = []*lab.Node{{Process: &servers.Process{}}, {Process: &servers.Process{}}}
 	a := &round{storm: &storm{stage: &stage{Lab: l}, http: &http.Client{Transport: silent{}}}, runCtx: t.Context()}

@@ -24,7 +24,7 @@ type Report struct {
 // A Row is the result of one drill, or of one round of the storm.
 type Row struct {
 	Name         string   `json:"name"`
-	Verdict      string   `json:"verdict"`        // PASS, FAIL, NOT JUDGED, or ERROR if it could not be carried out
+	Verdict      string   `json:"verdict"`        // PASS, FAIL, NOT JUDGED, or ERROR if the drill could not be carried out
 	Attempts     int      `json:"attempts"`       // orders of the attack, or all calls of a storm
 	Orders       int      `json:"orders"`         // durable orders, also of buyers after the attack
 	LongestGapMS float64  `json:"longest_gap_ms"` // longest time without an acceptance while units were left

@@ -56,7 +56,7 @@ func TestExitCode(t *testing.T) {
 // timing.
 func TestSeed(t *testing.T) {
 	moment := func(name string, seed int64) time.Duration {
-		return lab.Between((&fault{name: name}).numbers(seed), 0, time.Hour)
+		return lab.RandomDuration((&fault{name: name}).numbers(seed), 0, time.Hour)
 	}
 	if a, b, c, d := moment("a", 1), moment("a", 1), moment("a", 2), moment("b", 1); a != b || a == c || a == d {
 		t.Errorf("moments of a drill: got %v and %v for one seed, %v for another seed, %v for another drill, want equal only for one seed", a, b, c, d)

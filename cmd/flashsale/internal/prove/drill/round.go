@@ -32,7 +32,7 @@ type round struct {
 	runCtx    context.Context // outlives the storm's context, so that calls in flight can finish when the storm ends
 	pending   sync.WaitGroup  // delayed calls of buyers
 
-	reads, failedReads int // counts of the watch; read after it has ended
+	reads, failedReads int // counts of the watch; read after the watch has ended
 
 	bookMu   sync.Mutex
 	book     []*call // calls of the buyers
@@ -68,7 +68,7 @@ func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (ro
 	storming, stop := context.WithTimeout(ctx, length)
 	defer stop()
 	began := time.Now()
-	a.notes = &notes{say: s.Say, at: func() time.Duration { return time.Since(began) }, stop: stop}
+	a.notes = &notes{say: s.Progressf, at: func() time.Duration { return time.Since(began) }, stop: stop}
 	context.AfterFunc(storming, a.state.endBuying)
 	watching, enough := context.WithCancel(ctx)
 	var watch, storm sync.WaitGroup
@@ -76,13 +76,13 @@ func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (ro
 	defer enough()
 	watch.Go(func() { a.watch(watching) })
 	for i := range buyerCount {
-		storm.Go(func() { (&buyer{round: a, number: i, random: lab.Numbers(seed, uint64(10+i))}).buy(storming) })
+		storm.Go(func() { (&buyer{round: a, number: i, random: lab.NewRand(seed, uint64(10+i))}).buy(storming) })
 	}
 	for i := range nodeCount * replayers {
-		storm.Go(func() { a.replay(storming, i%nodeCount, i/nodeCount, lab.Numbers(seed, uint64(100+i))) })
+		storm.Go(func() { a.replay(storming, i%nodeCount, i/nodeCount, lab.NewRand(seed, uint64(100+i))) })
 	}
 	for i := range skuCount {
-		storm.Go(func() { a.operator.operate(storming, a.skus[i], lab.Numbers(seed, uint64(1+i))) })
+		storm.Go(func() { a.operator.operate(storming, a.skus[i], lab.NewRand(seed, uint64(1+i))) })
 		storm.Go(func() { a.probe(storming, i) })
 	}
 	if err = a.strike(storming, newPlan(seed, a.cfg.Faults)); err == nil {
@@ -126,7 +126,7 @@ func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (ro
 // evidence returns, for each sale, the buyers' calls with their answers, and the rows.
 func (a *round) evidence(rows []judge.Row) (all []judge.Evidence) {
 	for _, sku := range a.skus {
-		e := judge.Evidence{SKU: sku, PerBuyerLimit: buyerLimit, Changing: true, Late: deadline, Pauses: a.state.pauses}
+		e := judge.Evidence{SKU: sku, UnitsPerBuyer: buyerLimit, Changing: true, MaxEffectDelay: deadline, Pauses: a.state.pauses}
 		for _, c := range a.book {
 			switch {
 			case c.sku != sku:

@@ -18,9 +18,9 @@ const nodeCount = 3
 // and one of two MySQL servers, and each node has its own wires to them.
 type stage struct {
 	*lab.Lab
-	redises [2]*servers.Redis // the second is nil until it is needed
+	redises [2]*servers.Redis // the second server is nil until a fault needs it
 	active  int               // index of the current Redis
-	mysqls  [2]*servers.MySQL // the second is nil until it is needed
+	mysqls  [2]*servers.MySQL // the second server is nil until a fault needs it
 	primary int               // index of the current primary
 	relay   *wire.Wire        // connection of the replica to the primary
 	clock   *clock            // clock of both Redis servers; nil in drills and without a C compiler
@@ -32,8 +32,8 @@ func openStage(ctx context.Context, cfg lab.Config) (s *stage, err error) {
 		return nil, err
 	}
 	s = &stage{Lab: l, redises: [2]*servers.Redis{l.Stores.Redis}, mysqls: [2]*servers.MySQL{l.Stores.MySQL}}
-	defer lab.Undo(&err, s.Close)
-	_, s.relay, err = s.Before(s.Stores.SQL)
+	defer lab.CloseOnError(&err, s.Close)
+	_, s.relay, err = s.OpenWire(s.Stores.SQL)
 	return s, err
 }
 
@@ -42,7 +42,7 @@ func (s *stage) startNodes(ctx context.Context, c lab.NodeConfig, flags func(nam
 	for i := range nodeCount {
 		c.Name = fmt.Sprint("node-", i+1)
 		c.Flags = flags(c.Name)
-		if _, err := s.Start(ctx, c); err != nil {
+		if _, err := s.StartNode(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -61,9 +61,9 @@ func (s *stage) replica(ctx context.Context) (_ *redis.Client, err error) {
 	if err != nil {
 		return nil, err
 	}
-	client := lab.Redis((*idle).Addr())
+	client := lab.RedisClient((*idle).Addr())
 	s.Cleanup(client.Close)
-	return client, lab.Follow(ctx, client, s.redises[s.active].Addr())
+	return client, lab.ReplicateFrom(ctx, client, s.redises[s.active].Addr())
 }
 
 // unfollow cuts a replica of Redis off from its primary.
@@ -77,20 +77,20 @@ func (s *stage) standby(ctx context.Context) (err error) {
 	if *next != nil {
 		return nil
 	}
-	if *next, err = s.StartMySQL(ctx, "mysql-2", servers.MySQLOptions{ExtraArgs: []string{servers.LogReplicated}}); err != nil {
+	if *next, err = s.StartMySQL(ctx, "mysql-2", servers.MySQLConfig{ExtraArgs: []string{servers.LogReplicated}}); err != nil {
 		return err
 	}
-	return (*next).Follow(ctx, s.relay.Addr())
+	return (*next).ReplicateFrom(ctx, s.relay.Addr())
 }
 
 // caughtUp waits until MySQL's replica has all transactions of the primary.
 func (s *stage) caughtUp(ctx context.Context) error {
-	ahead, err := s.mysqls[s.primary].Transactions(ctx)
+	ahead, err := s.mysqls[s.primary].TransactionCount(ctx)
 	if err != nil {
 		return err
 	}
 	return lab.Until(ctx, 50*time.Millisecond, "the replica has caught up", func(ctx context.Context) (bool, error) {
-		has, err := s.mysqls[1-s.primary].Transactions(ctx)
+		has, err := s.mysqls[1-s.primary].TransactionCount(ctx)
 		return err == nil && has >= ahead, nil
 	})
 }
@@ -122,7 +122,7 @@ func (s *stage) promoteMySQL(ctx context.Context) error {
 // leadMySQL connects nodes to the current primary and ends their old connections.
 func (s *stage) leadMySQL(nodes ...*lab.Node) {
 	for _, n := range nodes {
-		n.MySQL.Lead(s.mysqls[s.primary].Addr())
+		n.MySQL.Redirect(s.mysqls[s.primary].Addr())
 	}
 }
 
@@ -134,6 +134,6 @@ func (s *stage) rebuild(ctx context.Context) error {
 	if err := old.RestartEmpty(ctx); err != nil {
 		return err
 	}
-	s.relay.Lead(s.mysqls[s.primary].Addr())
-	return old.Follow(ctx, s.relay.Addr())
+	s.relay.Redirect(s.mysqls[s.primary].Addr())
+	return old.ReplicateFrom(ctx, s.relay.Addr())
 }

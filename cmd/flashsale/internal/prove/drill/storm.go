@@ -68,13 +68,13 @@ func openStorm(ctx context.Context, cfg Config) (s *storm, err error) {
 		return nil, err
 	}
 	undo := func() error { return os.RemoveAll(dir) }
-	defer func() { lab.Undo(&err, undo) }()
+	defer func() { lab.CloseOnError(&err, undo) }()
 	if s.disk, err = os.Create(filepath.Join(dir, "disk")); err != nil {
 		return nil, err
 	}
 	clock, err := newClock(ctx, dir)
 	if err != nil {
-		cfg.Say("fault redis-clock is left out: %v; install a C compiler (cc) to include it", err)
+		cfg.Progressf("fault redis-clock is left out: %v; install a C compiler (cc) to include it", err)
 	} else {
 		cfg.Redis.Env = clock.env
 	}
@@ -91,7 +91,7 @@ func openStorm(ctx context.Context, cfg Config) (s *storm, err error) {
 		return nil, err
 	}
 	via := ""
-	if via, s.dbWire, err = s.Before(s.Stores.SQL); err != nil {
+	if via, s.dbWire, err = s.OpenWire(s.Stores.SQL); err != nil {
 		return nil, err
 	}
 	// A connection to a killed server must not block the watch.
@@ -112,7 +112,7 @@ func openStorm(ctx context.Context, cfg Config) (s *storm, err error) {
 		return s.db.Close()
 	})
 	// The limiter runs, with limits that no buyer reaches.
-	flags := append(lab.Brief(stormLease, stormDirectAfter), "--limit-buyer", "10000/s:10000", "--limit-ip", "10000/s:10000")
+	flags := append(lab.ShortTimeouts(stormLease, stormDirectAfter), "--limit-buyer", "10000/s:10000", "--limit-ip", "10000/s:10000")
 	err = s.startNodes(ctx, lab.NodeConfig{Strategy: cfg.Strategy, Alive: true}, func(string) []string { return flags })
 	return s, err
 }
@@ -132,7 +132,7 @@ func runStorm(ctx context.Context, cfg Config, report *Report) (err error) {
 		if left -= length; left < roundLength/4 { // a short remainder extends this round
 			length, left = length+left, 0
 		}
-		cfg.Say("round %d, seed %d: %v, then %v of storm are left", n+1, cfg.Seed+n, length.Round(time.Second), left.Round(time.Second))
+		cfg.Progressf("round %d, seed %d: %v, then %v of storm are left", n+1, cfg.Seed+n, length.Round(time.Second), left.Round(time.Second))
 		row, err := s.round(ctx, cfg.Seed+n, length)
 		if ctx.Err() != nil { // an interrupted round proves nothing
 			return ctx.Err()
@@ -141,7 +141,7 @@ func runStorm(ctx context.Context, cfg Config, report *Report) (err error) {
 			row.fail(err)
 		}
 		report.Drills = append(report.Drills, row)
-		cfg.Say("%s  %s", row.Verdict, row.summary())
+		cfg.Progressf("%s  %s", row.Verdict, row.summary())
 	}
 	return nil
 }

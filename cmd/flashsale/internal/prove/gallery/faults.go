@@ -54,7 +54,7 @@ func kills(ctx context.Context, s *stage, c Config) error {
 	// Kill the process early. Restarting is slow on a busy machine, and the process
 	// must be back while buyers are still arriving.
 	sold := func() int { return c.Rate/8 + random.IntN(c.Rate/16) }
-	block := func() (mend func(), err error) { return s.node.Redis.Lose(wire.Requests), nil }
+	block := func() (mend func(), err error) { return s.node.Redis.DropTraffic(wire.Requests), nil }
 	late := func() (mend func(), err error) {
 		s.node.Redis.Delay(wire.Answers, answersLate, 0)
 		// A new connection is usable only after a late answer. Wait until some
@@ -89,7 +89,7 @@ func (s *stage) killWith(ctx context.Context, spoil func() (mend func(), err err
 	}
 	_, before = s.count(ctx)
 	err = s.until(ctx, 3*time.Second, func(_, cancelled int) bool { return cancelled >= before+cancelsBeforeKill })
-	answer := s.node.Redis.Lose(wire.Answers)
+	answer := s.node.Redis.DropTraffic(wire.Answers)
 	if err == nil {
 		err = client.Wait(ctx, answersLate)
 	}

@@ -181,7 +181,7 @@ func (f front) open(_ http.ResponseWriter, r *http.Request, _ string) (any, erro
 		return nil, &problem{http.StatusBadRequest, "invalid_request"}
 	}
 	s := variants.Sale{
-		SKU: r.PathValue("sku"), Total: int(body.Total), UnitsPerBuyer: int(body.PerBuyerLimit), WindowMS: body.PaymentWindowS * 1000,
+		SKU: r.PathValue("sku"), Total: int(body.Total), UnitsPerBuyer: int(body.UnitsPerBuyer), WindowMS: body.PaymentWindowS * 1000,
 		OnPayment: body.ReserveOn == judge.OnPayment,
 	}
 	return map[string]any{"sku": s.SKU}, f.shop.Open(r.Context(), s)

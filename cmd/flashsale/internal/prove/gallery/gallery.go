@@ -38,7 +38,7 @@ type Config struct {
 	Seed   int64    // seed of the attack and of the times of faults; each round uses the next seed
 
 	// Tests set these fields, to save time and to be independent of the machine.
-	Acts     []string // names of the trials to run; none means all
+	Trials   []string // names of the trials to run; none means all
 	InFlight int      // InFlight to Search are fields of loadtest.Config
 	Repair   time.Duration
 	Patience time.Duration
@@ -47,10 +47,10 @@ type Config struct {
 
 // Validate returns an error that names every invalid field.
 func (c Config) Validate() error {
-	f := c.Config.Faults()
-	f.Unless(c.Rounds >= 1 && c.Rounds <= 1000, "rounds: %d, want 1 to 1000", c.Rounds)
-	f.Unless(c.Rate >= 50 && c.Rate <= 5000, "rate: %d, want 50 to 5000", c.Rate)
-	f.Known("variant", c.Names, Names())
+	f := c.Config.Errors()
+	f.Require(c.Rounds >= 1 && c.Rounds <= 1000, "rounds: %d, want 1 to 1000", c.Rounds)
+	f.Require(c.Rate >= 50 && c.Rate <= 5000, "rate: %d, want 50 to 5000", c.Rate)
+	f.RequireKnown("variant", c.Names, Names())
 	return errors.Join(f...)
 }
 
@@ -79,8 +79,8 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg.Say("starting private servers")
-	stores, err := servers.Real(ctx, servers.Config{})
+	cfg.Progressf("starting private servers")
+	stores, err := servers.StartReal(ctx, servers.Config{})
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func judgeAll(ctx context.Context, cfg Config, db *servers.MySQL, rows []Row) er
 	for i := range rows {
 		judging.Go(func() error {
 			err := judgeRounds(ctx, cfg, db, &rows[i])
-			cfg.Say("%s: %s", rows[i].Name, rows[i].Said())
+			cfg.Progressf("%s: %s", rows[i].Name, rows[i].VerdictText())
 			return err
 		})
 	}
@@ -120,8 +120,8 @@ func judgeAll(ctx context.Context, cfg Config, db *servers.MySQL, rows []Row) er
 // judgeRounds judges one variant. Each round gets a new Redis and a new database.
 func judgeRounds(ctx context.Context, cfg Config, db *servers.MySQL, row *Row) error {
 	for round := range cfg.Rounds {
-		cfg.Say("%s: judging, round %d of %d", row.Name, round+1, cfg.Rounds)
-		redis, err := servers.StartRedis(ctx, servers.RedisOptions{AppendFsync: "always"})
+		cfg.Progressf("%s: judging, round %d of %d", row.Name, round+1, cfg.Rounds)
+		redis, err := servers.StartRedis(ctx, servers.RedisConfig{AppendFsync: "always"})
 		if err != nil {
 			return err
 		}

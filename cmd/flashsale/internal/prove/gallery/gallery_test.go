@@ -91,8 +91,8 @@ func TestRowVerdicts(t *testing.T) {
 	} {
 		row := NewRow(variants.Variant{Name: c.name, Caught: c.caught})
 		row.judged(c.trials)
-		if row.AsExpected() != c.expected || row.Said() != c.said {
-			t.Errorf("row %s: got AsExpected %v, verdict %q, want %v, %q", c.name, row.AsExpected(), row.Said(), c.expected, c.said)
+		if row.AsExpected() != c.expected || row.VerdictText() != c.said {
+			t.Errorf("row %s: got AsExpected %v, verdict %q, want %v, %q", c.name, row.AsExpected(), row.VerdictText(), c.expected, c.said)
 		}
 		report := Report{Rows: []Row{row}}
 		if want := map[bool]int{true: 0, false: 1}[c.expected]; report.ExitCode() != want {

@@ -47,7 +47,7 @@ func judgeTrials(ctx context.Context, cfg Config, stores *servers.Stores, v vari
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	for _, t := range trials {
-		if len(cfg.Acts) > 0 && !slices.Contains(cfg.Acts, t.name) {
+		if len(cfg.Trials) > 0 && !slices.Contains(cfg.Trials, t.name) {
 			continue
 		}
 		verdict, err := s.run(ctx, cfg, t)
@@ -66,7 +66,7 @@ func (s *stage) run(ctx context.Context, cfg Config, t trial) (*report.Report, e
 	c.Token = s.Token
 	c.Rate, c.Duration = cfg.Rate, time.Duration(t.seconds)*time.Second
 	c.Buyers, c.Stock = c.Rate*t.seconds, c.Rate*3/2
-	c.Cancels = t.cancels
+	c.CancelShare = t.cancels
 	if s.variant.OnPayment {
 		c = c.ForPayment()
 		c.Stock /= 2 // buyers pay once orders exceed the stock twice; less stock leaves time for that
@@ -89,7 +89,7 @@ func (s *stage) run(ctx context.Context, cfg Config, t trial) (*report.Report, e
 		// valid for the faults up to then.
 		fault = nil
 		verdict.Notes = append(verdict.Notes, "the sale ended before all faults were injected")
-		cfg.Say("%s, %s: the sale ended before all faults were injected", s.variant.Name, t.name)
+		cfg.Progressf("%s, %s: the sale ended before all faults were injected", s.variant.Name, t.name)
 	}
 	if fault != nil && err == nil && ctx.Err() == nil {
 		err = fmt.Errorf("inject the fault: %w", fault)

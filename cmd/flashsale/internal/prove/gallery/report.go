@@ -115,8 +115,8 @@ func (r *Row) right() int {
 	return r.Passed
 }
 
-// Said returns the verdict in short.
-func (r *Row) Said() string {
+// VerdictText returns the verdict in short.
+func (r *Row) VerdictText() string {
 	switch {
 	case r.Error != "":
 		return "ERROR"
@@ -155,7 +155,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	t.Row("variant", "oversold", "undersold", "leaked", "over limit", "lost", "durable/s¹", "p99¹", "verdict")
 	for _, row := range r.Rows {
 		figures := judge.Sprintf("%d\t%d\t%d\t%d\t%d\t%.0f", row.Oversold, row.Undersold, row.Leaked, row.OverLimit, row.Lost, row.DurablePerS)
-		t.Row(row.Name, figures, row.P99(), row.Said())
+		t.Row(row.Name, figures, row.P99(), row.VerdictText())
 	}
 	t.Line("")
 	for _, row := range r.Rows {
@@ -174,12 +174,12 @@ func (r *Report) WriteText(w io.Writer) error {
 			t.Line("\n%s: NOT AS EXPECTED in %d of %d rounds:\n  %s", row.Name, row.Rounds-row.right(), row.Rounds, strings.Join(row.Details, "\n  "))
 		}
 	}
-	t.Line("\n%s Seed %d. %d cores, %s.\n¹ With slow stores.", r.How(), r.Seed, r.Cores, r.Stores)
+	t.Line("\n%s Seed %d. %d cores, %s.\n¹ With slow stores.", r.Method(), r.Seed, r.Cores, r.Stores)
 	return t.Write(w)
 }
 
-// How describes how the variants were judged.
-func (r *Report) How() string {
+// Method describes how the variants were judged.
+func (r *Report) Method() string {
 	return judge.Sprintf("Judged in %s of two sales under attack by %d orders/s: one with slow stores, one with two kills.", judge.Plural(r.Rounds, "round"), r.Rate)
 }
 

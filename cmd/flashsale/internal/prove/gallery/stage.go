@@ -24,10 +24,10 @@ type stage struct {
 // openStage starts the variant.
 func openStage(ctx context.Context, cfg Config, v variants.Variant, stores *servers.Stores) (_ *stage, err error) {
 	s := &stage{variant: v}
-	if s.Lab, err = lab.On(cfg.Config, stores); err != nil {
+	if s.Lab, err = lab.NewWithStores(cfg.Config, stores); err != nil {
 		return nil, err
 	}
-	defer lab.Undo(&err, s.Close)
+	defer lab.CloseOnError(&err, s.Close)
 	if s.direct, err = variants.Connect(stores.RedisURL, stores.SQL); err != nil {
 		return nil, err
 	}
@@ -35,9 +35,9 @@ func openStage(ctx context.Context, cfg Config, v variants.Variant, stores *serv
 	node := lab.NodeConfig{Name: v.Name, Strategy: v.Name, Wires: true}
 	if v.Name == ours {
 		node.Strategy = variants.Lua
-		node.Flags = slices.Concat(lab.Unlimited, lab.Brief(time.Second, 10*time.Second), []string{"--trusted-proxies", "127.0.0.1", "--max-quantity", "10"})
+		node.Flags = slices.Concat(lab.Unlimited, lab.ShortTimeouts(time.Second, 10*time.Second), []string{"--trusted-proxies", "127.0.0.1", "--max-quantity", "10"})
 	}
-	s.node, err = s.Start(ctx, node)
+	s.node, err = s.StartNode(ctx, node)
 	return s, err
 }
 

@@ -177,9 +177,9 @@ func isSilence(err error) bool {
 	return is && timeout.Timeout()
 }
 
-// answerUnknown answers 503 if a node is silent, because the outcome is not known. If it
-// broke the connection instead, Go's client would send the order again by itself. If no
-// node is left, it does break the connection.
+// answerUnknown answers 503 if a node is silent, because the outcome of the request is not known.
+// Without an answer, Go's client would send the order again by itself. For any other error, such
+// as no reachable node, answerUnknown closes the client's connection.
 func answerUnknown(w http.ResponseWriter, r *http.Request, err error) {
 	if !isSilence(err) || r.Context().Err() != nil {
 		panic(http.ErrAbortHandler)

@@ -27,15 +27,15 @@ type Config struct {
 	Program  string    // path of this program, to start nodes
 	Progress io.Writer // receives lines of progress; may be nil
 
-	MySQL servers.MySQLOptions // options of every database
-	Redis servers.RedisOptions // options of every Redis
+	MySQL servers.MySQLConfig // settings of every database
+	Redis servers.RedisConfig // settings of every Redis
 }
 
 // progressMu keeps lines of concurrent goroutines apart.
 var progressMu sync.Mutex
 
-// Say writes a line of progress.
-func (c Config) Say(format string, args ...any) {
+// Progressf writes a line of progress.
+func (c Config) Progressf(format string, args ...any) {
 	if c.Progress != nil {
 		progressMu.Lock()
 		defer progressMu.Unlock()
@@ -43,26 +43,26 @@ func (c Config) Say(format string, args ...any) {
 	}
 }
 
-// Faults returns the invalid fields of the Config.
-func (c Config) Faults() (f Faults) {
-	f.Unless(c.Program != "", "program: no path")
+// Errors returns the invalid fields of the Config.
+func (c Config) Errors() (f ConfigErrors) {
+	f.Require(c.Program != "", "program: no path")
 	return f
 }
 
-// Faults are errors of a configuration.
-type Faults []error
+// ConfigErrors are errors of a configuration.
+type ConfigErrors []error
 
-// Unless adds an error unless ok is true.
-func (f *Faults) Unless(ok bool, format string, args ...any) {
+// Require adds an error unless ok is true.
+func (f *ConfigErrors) Require(ok bool, format string, args ...any) {
 	if !ok {
 		*f = append(*f, fmt.Errorf(format, args...))
 	}
 }
 
-// Known adds an error for each given name that is not in all.
-func (f *Faults) Known(what string, given, all []string) {
+// RequireKnown adds an error for each given name that is not in all.
+func (f *ConfigErrors) RequireKnown(what string, given, all []string) {
 	for _, name := range given {
-		f.Unless(slices.Contains(all, name), "unknown %s %q, want one of %s", what, name, strings.Join(all, ", "))
+		f.Require(slices.Contains(all, name), "unknown %s %q, want one of %s", what, name, strings.Join(all, ", "))
 	}
 }
 
@@ -74,7 +74,7 @@ type Lab struct {
 
 	secret   string
 	verifier *auth.Verifier
-	redis    servers.RedisOptions
+	redis    servers.RedisConfig
 	extra    map[string]*servers.Process // further servers, by the names of their logs
 	cleanups []func() error
 }
@@ -83,17 +83,17 @@ type Lab struct {
 func Open(ctx context.Context, cfg Config, redisArgs ...string) (*Lab, error) {
 	redis := cfg.Redis
 	redis.AppendFsync, redis.ExtraArgs = "always", redisArgs
-	stores, err := servers.Real(ctx, servers.Config{Redis: redis, MySQL: cfg.MySQL})
+	stores, err := servers.StartReal(ctx, servers.Config{Redis: redis, MySQL: cfg.MySQL})
 	if err != nil {
 		return nil, err
 	}
-	l, err := On(cfg, stores)
+	l, err := NewWithStores(cfg, stores)
 	l.redis = redis
 	return l, err
 }
 
-// On returns a lab with running stores. Close also closes them.
-func On(cfg Config, stores *servers.Stores) (_ *Lab, err error) {
+// NewWithStores returns a lab with running stores. Close also closes them.
+func NewWithStores(cfg Config, stores *servers.Stores) (_ *Lab, err error) {
 	l := &Lab{Config: cfg, Stores: stores, secret: rand.Text() + rand.Text(), extra: map[string]*servers.Process{}}
 	l.verifier, err = auth.New(auth.Config{Secret: []byte(l.secret)})
 	return l, err
@@ -109,7 +109,7 @@ func (l *Lab) StartRedis(ctx context.Context, name string) (*servers.Redis, erro
 }
 
 // StartMySQL starts another MySQL.
-func (l *Lab) StartMySQL(ctx context.Context, name string, o servers.MySQLOptions) (*servers.MySQL, error) {
+func (l *Lab) StartMySQL(ctx context.Context, name string, o servers.MySQLConfig) (*servers.MySQL, error) {
 	m, err := servers.StartMySQL(ctx, o)
 	if err == nil {
 		l.extra[name] = m.Process
@@ -120,10 +120,10 @@ func (l *Lab) StartMySQL(ctx context.Context, name string, o servers.MySQLOption
 // Cleanup registers a function to call after all servers have ended.
 func (l *Lab) Cleanup(do func() error) { l.cleanups = append(l.cleanups, do) }
 
-// Before opens a wire in front of the server that a URL or a DSN names. It returns the URL
+// OpenWire opens a wire in front of the server that a URL or a DSN names. It returns the URL
 // or DSN of the wire, which Close closes.
-func (l *Lab) Before(url string) (via string, w *wire.Wire, err error) {
-	if via, w, err = wire.Before(url); err == nil {
+func (l *Lab) OpenWire(url string) (via string, w *wire.Wire, err error) {
+	if via, w, err = wire.OpenForURL(url); err == nil {
 		l.Cleanup(w.Close)
 	}
 	return via, w, err
@@ -145,8 +145,8 @@ func (l *Lab) Close() error {
 	return errors.Join(errs...)
 }
 
-// Undo is for a deferred call: if setting up has failed, it closes what was opened.
-func Undo(err *error, closeAll func() error) {
+// CloseOnError is for a deferred call: if setting up has failed, it closes what was opened.
+func CloseOnError(err *error, closeAll func() error) {
 	if *err != nil {
 		*err = errors.Join(*err, closeAll())
 	}

@@ -20,7 +20,7 @@ func TestNumber(t *testing.T) {
 		{info, "used_memory:", 1048576},
 		{info, "used_memory_peak:", 0},
 	} {
-		if got := Number(c.text, c.label); got != c.want {
+		if got := ParseMetric(c.text, c.label); got != c.want {
 			t.Errorf("metric %s: got %v, want %v", c.label, got, c.want)
 		}
 	}
@@ -43,8 +43,8 @@ func TestPoll(t *testing.T) {
 }
 
 func TestFaultsNameEveryError(t *testing.T) {
-	f := Config{}.Faults()
-	f.Known("drill", []string{"a", "earthquake"}, []string{"a", "b"})
+	f := Config{}.Errors()
+	f.RequireKnown("drill", []string{"a", "earthquake"}, []string{"a", "b"})
 	got := errors.Join(f...).Error()
 	for _, want := range []string{"program", `"earthquake"`, "want one of a, b"} {
 		if !strings.Contains(got, want) {

@@ -19,8 +19,8 @@ import (
 // Wait is the time after which a node of a drill answers 202 if the order is not durable.
 const Wait = time.Second
 
-// Brief returns flags of a node that reduce durations of seconds to about one lease.
-func Brief(lease, directAfter time.Duration) []string {
+// ShortTimeouts returns flags of a node that reduce durations of seconds to about one lease.
+func ShortTimeouts(lease, directAfter time.Duration) []string {
 	return []string{
 		"--lease", lease.String(), "--drain", (2 * lease).String(), "--wait", Wait.String(), "--direct-after", directAfter.String(),
 	}
@@ -46,8 +46,8 @@ type NodeConfig struct {
 	Flags        []string // flags of serve; a variant takes none
 }
 
-// Start starts a node. Close ends it.
-func (l *Lab) Start(ctx context.Context, c NodeConfig) (_ *Node, err error) {
+// StartNode starts a node. Close ends it.
+func (l *Lab) StartNode(ctx context.Context, c NodeConfig) (_ *Node, err error) {
 	n := &Node{Name: c.Name}
 	defer func() {
 		if err != nil {
@@ -56,11 +56,11 @@ func (l *Lab) Start(ctx context.Context, c NodeConfig) (_ *Node, err error) {
 	}()
 	c.Redis, c.MySQL = cmp.Or(c.Redis, l.Stores.RedisURL), cmp.Or(c.MySQL, l.Stores.SQL)
 	if c.Wires {
-		if c.Redis, n.Redis, err = l.Before(c.Redis); err != nil {
+		if c.Redis, n.Redis, err = l.OpenWire(c.Redis); err != nil {
 			return nil, err
 		}
 		if !variants.IsSQLite(c.MySQL) {
-			if c.MySQL, n.MySQL, err = l.Before(c.MySQL); err != nil {
+			if c.MySQL, n.MySQL, err = l.OpenWire(c.MySQL); err != nil {
 				return nil, err
 			}
 		}
@@ -74,16 +74,16 @@ func (l *Lab) Start(ctx context.Context, c NodeConfig) (_ *Node, err error) {
 		args = append([]string{"serve", "--node", c.Name}, c.Flags...)
 	}
 	args = append(args, "--redis", c.Redis, "--mysql", c.MySQL, "--secret", l.secret)
-	if n.Process, err = l.Command(ctx, started, args...); err != nil {
+	if n.Process, err = l.StartCommand(ctx, started, args...); err != nil {
 		return nil, err
 	}
 	l.Nodes = append(l.Nodes, n)
 	return n, nil
 }
 
-// Command starts this program with the given arguments. It returns once the page answers
+// StartCommand starts this program with the given arguments. It returns once the page answers
 // 200. The caller closes the process.
-func (l *Lab) Command(ctx context.Context, page string, args ...string) (*servers.Process, error) {
+func (l *Lab) StartCommand(ctx context.Context, page string, args ...string) (*servers.Process, error) {
 	return servers.StartCommand(ctx, servers.Command{
 		Path: l.Program,
 		Args: func(addr string) []string { return append(args, "--addr", addr) },
@@ -97,8 +97,8 @@ func (l *Lab) Command(ctx context.Context, page string, args ...string) (*server
 // URL returns the base URL of the node.
 func (n *Node) URL() string { return "http://" + n.Addr() }
 
-// Page returns a page of a node. It gives up after a second, because the node may be dead.
-func (n *Node) Page(ctx context.Context, path string) (string, error) {
+// GetPage returns a page of a node. It gives up after a second, because the node may be dead.
+func (n *Node) GetPage(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	return Get(ctx, n.URL()+path)
@@ -106,20 +106,20 @@ func (n *Node) Page(ctx context.Context, path string) (string, error) {
 
 // Metric returns one value of /metrics, or 0 if the node does not answer.
 func (n *Node) Metric(ctx context.Context, name string) float64 {
-	text, _ := n.Page(ctx, "/metrics")
-	return Number(text, name+" ")
+	text, _ := n.GetPage(ctx, "/metrics")
+	return ParseMetric(text, name+" ")
 }
 
-// Sum returns the sum of a metric over all nodes.
-func (l *Lab) Sum(ctx context.Context, name string) (total float64) {
+// SumMetric returns the sum of a metric over all nodes.
+func (l *Lab) SumMetric(ctx context.Context, name string) (total float64) {
 	for _, n := range l.Nodes {
 		total += n.Metric(ctx, name)
 	}
 	return total
 }
 
-// Number returns the number after a label at the beginning of a line, or 0 if it is missing.
-func Number(text, label string) (v float64) {
+// ParseMetric returns the number after a label at the beginning of a line, or 0 if it is missing.
+func ParseMetric(text, label string) (v float64) {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, label); ok {
 			_, _ = fmt.Sscan(rest, &v) // v stays 0 if the line is invalid

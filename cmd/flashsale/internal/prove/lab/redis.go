@@ -8,13 +8,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis returns a client of the server at addr, which bypasses the nodes' wires.
-func Redis(addr string) *redis.Client {
+// RedisClient returns a client of the server at addr, which bypasses the nodes' wires.
+func RedisClient(addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 }
 
-// Follow makes a Redis the replica of the one at primary, and waits until it has all data.
-func Follow(ctx context.Context, replica *redis.Client, primary string) error {
+// ReplicateFrom makes a Redis the replica of the one at primary, and waits until it has all data.
+func ReplicateFrom(ctx context.Context, replica *redis.Client, primary string) error {
 	host, port, _ := strings.Cut(primary, ":")
 	if err := replica.ReplicaOf(ctx, host, port).Err(); err != nil {
 		return err

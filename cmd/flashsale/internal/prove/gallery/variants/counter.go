@@ -50,7 +50,7 @@ func stockKey(sku string) string  { return "shop:{" + sku + "}:stock" }  // unit
 func buyersKey(sku string) string { return "shop:{" + sku + "}:buyers" } // buyer → units
 func holdsKey(sku string) string  { return "shop:{" + sku + "}:holds" }  // order id → "units buyer"
 func keysKey(sku string) string   { return "shop:{" + sku + "}:keys" }   // buyer/key → order id
-func queueKey(sku string) string  { return "shop:{" + sku + "}:queue" }  // order id → order, until it is a row
+func queueKey(sku string) string  { return "shop:{" + sku + "}:queue" }  // order id → order, until the order is a row
 
 //go:embed *.lua
 var scripts embed.FS
@@ -208,7 +208,7 @@ func (c *counter) releaseClosed(ctx context.Context) error {
 func (c *counter) storeQueued(ctx context.Context) error {
 	return c.queued(ctx, func(o Order) error {
 		if now()-o.CreatedMS < time.Second.Milliseconds() {
-			return nil // its own process is probably about to store it
+			return nil // the process that made the order is probably about to store it
 		}
 		return c.store(ctx, o)
 	})

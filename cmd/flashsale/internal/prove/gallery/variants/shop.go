@@ -99,11 +99,11 @@ type Stock struct {
 type Variant struct {
 	Name   string `json:"name"`
 	Does   string `json:"does"`             // in a few words
-	Breaks string `json:"breaks,omitempty"` // one sentence on how it breaks; empty if it is right
-	Source string `json:"source"`           // projects or texts that contain it
+	Breaks string `json:"breaks,omitempty"` // one sentence on how the variant breaks; empty if the variant is right
+	Source string `json:"source"`           // projects or texts that contain the variant
 	Caught string `json:"caught,omitempty"` // name of the violation that a verdict must contain; empty if it is right
 	Note   string `json:"note,omitempty"`   // remark on the meaning of its figures; usually empty
-	MySQL  bool   `json:"-"`                // it needs row locks, which SQLite does not have
+	MySQL  bool   `json:"-"`                // the variant needs row locks, which SQLite does not have
 
 	OnPayment bool `json:"-"` // its units are taken by payments, so payments are judged and measured
 

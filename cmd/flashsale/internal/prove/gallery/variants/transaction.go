@@ -137,7 +137,7 @@ func (t *transaction) Close(ctx context.Context, o Order, as string) error {
 	return t.within(ctx, o.SKU, func(tx *sql.Tx) error {
 		closed, err := closeRow(ctx, tx, o, as, true)
 		if err != nil || !closed || s.OnPayment {
-			return err // a pending order of such a sale has no units
+			return err // a pending order of a sale that takes units on payment has no units
 		}
 		if err := exec(ctx, tx, "UPDATE buyers SET units = units - ? WHERE sku = ? AND buyer = ?", o.Quantity, o.SKU, o.Buyer); err != nil {
 			return err

@@ -28,12 +28,12 @@ func busySale(t *testing.T, s *servers.Stores) *bare.Bare {
 	ctx := t.Context()
 	check.Must(t, check.Err(b.Store.Pay(ctx, "ann", paid, "ref")))
 	check.Must(t, check.Err(b.Store.Cancel(ctx, "bob", cancelled)))
-	kit.Overdue(t, b.Store.DB, expired)
+	kit.MakeOverdue(t, b.Store.DB, expired)
 	check.Must(t, check.Err(b.Store.Expire(ctx)))
 	b.Reserve(t, "joe", "k", 2)
 	b.Reserve(t, "sue", "", 3)
 	put.Total = 20
-	kit.Put(t, b.Store, put)
+	kit.PutSale(t, b.Store, put)
 	return b
 }
 
@@ -62,13 +62,13 @@ func wrongAfterBusySale(t *testing.T, b *bare.Bare) (wrong []string) {
 // after each step of a keeper. For the steps of a rebuild, a rebuild is requested first.
 func eachStep(t *testing.T, f func(t *testing.T, b *bare.Bare, at kit.Fault)) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		for i, step := range []string{"queue", "commit", "ack", "release", "confirm", "mark", "terms", "stage", "shut", "recount", "install"} {
+		for i, step := range []string{"queue", "commit", "ack", "release", "drop", "mark", "terms", "stage", "shut", "recount", "install"} {
 			for _, at := range []kit.Fault{{Step: step}, {Step: step, After: true}} {
 				t.Run(at.String(), func(t *testing.T) {
 					b := busySale(t, s)
-					defer b.Empty(t) // all cases share the stores
+					defer b.DeleteAll(t) // all cases share the stores
 					if i >= 7 {
-						check.Must(t, check.Err(b.Store.AskRebuild(t.Context(), "S")))
+						check.Must(t, check.Err(b.Store.RequestRebuild(t.Context(), "S")))
 					}
 					f(t, b, at)
 				})
@@ -84,7 +84,7 @@ func TestKeeperDiesAtAnyStep(t *testing.T) {
 	t.Parallel()
 	eachStep(t, func(t *testing.T, b *bare.Bare, at kit.Fault) {
 		die, dead := kit.FromThenOn(at)
-		first := b.Failing(t, die)
+		first := b.FailingKeeper(t, die)
 		if err := first.Run(t.Context()); !errors.Is(err, kit.ErrFault) || !dead.Load() {
 			t.Fatalf("first keeper: got error %v, want its death at the injected fault", err)
 		}
@@ -101,14 +101,14 @@ func TestKeeperDiesAtAnyStep(t *testing.T) {
 		next := b.Keeper(t, "S")
 		compares(t, next)
 		checkNoDrift(t, next, "the next keeper")
-		kit.None(t, wrongAfterBusySale(t, b))
+		kit.MustBeEmpty(t, wrongAfterBusySale(t, b))
 		// The first keeper resumes and reaches the stores again.
 		first.Use(b.Store, b.Gate)
-		first.Want |= keeper.Release | keeper.Inspect
+		first.Work |= keeper.ReleaseHolds | keeper.CorrectGate
 		b.Reserve(t, "tom", "", 1)
 		check.Is(t, first.Run(t.Context()), orders.ErrFenced)
 		b.Keeper(t, "S").Finish(t)
-		b.Stands(t, 10, 10)
+		b.CheckAudit(t, 10, 10)
 	})
 }
 
@@ -118,9 +118,9 @@ func TestFailedStepIsRepeated(t *testing.T) {
 	t.Parallel()
 	eachStep(t, func(t *testing.T, b *bare.Bare, at kit.Fault) {
 		fail, failed := kit.Once(at)
-		k := b.Failing(t, fail)
+		k := b.FailingKeeper(t, fail)
 		for err := kit.ErrFault; err != nil; {
-			k.Want |= keeper.Compare | keeper.Scan
+			k.Work |= keeper.CompareSums | keeper.StartScan
 			if err = k.Run(t.Context()); err != nil && !errors.Is(err, kit.ErrFault) {
 				t.Fatalf("keeper's run: got error %v, want none or the injected fault", err)
 			}
@@ -128,7 +128,7 @@ func TestFailedStepIsRepeated(t *testing.T) {
 		if !failed.Load() {
 			t.Fatal("injected fault: it did not happen, so the test proves nothing")
 		}
-		kit.None(t, wrongAfterBusySale(t, b))
+		kit.MustBeEmpty(t, wrongAfterBusySale(t, b))
 		compares(t, k)
 		checkNoDrift(t, k, "the same keeper")
 	})

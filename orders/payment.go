@@ -14,35 +14,37 @@ import (
 // is inserted as released. It is refused if no units are left, but it does not set any aside:
 // when the buyer pays, there may be none left. Nor does it count for the limit per buyer.
 //
-// The payment follows the path of a late payment: gate, queue, keeper. There is one
-// difference. If the payment is refused, the order stays open and no claim is recorded,
-// because the payer charges the buyer only after the acceptance. If the database refuses a
-// payment that a gate has accepted, or may have accepted before Redis was lost, a claim is
-// recorded: the payer may not receive the refusal, and a repetition must not be accepted.
+// The payment takes the units, as a payment after the expiry of its order does: it passes
+// through gate, queue and keeper. There is one difference. If the payment is refused, the order
+// stays open and no claim is recorded, because the payer charges the buyer only after the
+// acceptance. If the database refuses a payment that a gate has accepted, or may have accepted
+// before Redis was lost, a claim is recorded: the payer may not receive the refusal, and a
+// repetition must not be accepted.
 //
 // A sale may change to OnPayment at any time. See Sale.TakesOnPayment.
 
-// A LatePayment is a payment of an order that has expired or awaits payment.
-type LatePayment struct{ Order, Ref string }
+// A Payment is a payment that must take the units of its order first, because the order has
+// expired or awaits payment.
+type Payment struct{ OrderID, Ref string }
 
-// LateOf reports whether q is an attempt of a late payment, and returns the payment.
-func LateOf(q inventory.Queued) (p LatePayment, late bool) {
-	return LatePayment{q.Pays, q.Key}, q.Pays != ""
+// PaymentOf reports whether q is an attempt of such a payment, and returns the payment.
+func PaymentOf(q inventory.QueuedOrder) (p Payment, ok bool) {
+	return Payment{q.PaysOrder, q.Key}, q.PaysOrder != ""
 }
 
-// decideLate returns the decision for an attempt of a late payment. If the attempt pays the
+// decidePayment returns the decision for an attempt of a payment. If the attempt pays the
 // order, the order keeps its hold. Otherwise the hold is released.
-func (l *Ledger) decideLate(q inventory.Queued, p LatePayment) Decision {
-	row := l.ByID[p.Order]
-	d := Decision{Queued: q, Order: row, Hold: Release}
+func (l *Ledger) decidePayment(q inventory.QueuedOrder, p Payment) Decision {
+	row := l.ByID[p.OrderID]
+	d := Decision{Queued: q, Order: row, Hold: ReleaseHold}
 	switch {
 	case row == nil || row.Status == PendingPayment: // an expired order is neither deleted nor reopened
 		d.Refused = Unavailable
 	case row.HoldID != nil && *row.HoldID == q.OrderID:
 		// This attempt has paid the order. The keeper drops its hold and keeps the units.
-		d.Hold = Keep
+		d.Hold = KeepHold
 		if row.RestoredAt != nil {
-			d.Hold = Reconfirm
+			d.Hold = DropHoldAgain
 		}
 	case l.Claimed[p]:
 		d.Refused = OrderClosed
@@ -55,12 +57,12 @@ func (l *Ledger) decideLate(q inventory.Queued, p LatePayment) Decision {
 		reason := l.payable(row)
 		switch {
 		case reason == "":
-			d.Action, d.Hold = PayLate, Keep
+			d.Action, d.Hold = MarkPaid, KeepHold
 			l.left -= row.Quantity
 			l.Units[row.Buyer] += row.Quantity
 			row.Status, row.PaymentRef, row.HoldID = Paid, &p.Ref, &q.OrderID
 			row.ClosedAt, row.RestoredAt = nil, nil
-		case row.Status == AwaitingPayment && l.PastGate:
+		case row.Status == AwaitingPayment && l.WithoutGate:
 			d.Refused = reason // no claim: the payer receives the refusal, and no queue has another attempt
 		default:
 			d.Action, d.Refused, d.Claim = RecordClaim, OrderClosed, NewClaim(row, p.Ref, reason, l.Now)
@@ -71,19 +73,19 @@ func (l *Ledger) decideLate(q inventory.Queued, p LatePayment) Decision {
 	return d
 }
 
-// payable returns the reason for which the order cannot be paid late, or "". An expired order
-// can be paid only after its first hold has been released. Otherwise that release would
-// put units on sale that the payment has just taken.
+// payable returns the reason for which the order cannot take its units and be paid, or "". An
+// expired order can be paid only after its first hold has been released. Otherwise that release
+// would put units on sale that the payment has just taken.
 func (l *Ledger) payable(o *Order) Reason {
 	switch {
-	case !o.Status.PayLate():
+	case !o.Status.MustTakeUnits():
 		return Reason(o.Status)
 	case o.RestoredAt == nil:
 		return NotReleased
 	case l.Window != "":
 		return l.Window
 	}
-	return l.room(o.Buyer, o.Quantity)
+	return l.noRoomReason(o.Buyer, o.Quantity)
 }
 
 // awaitPayment makes o an order that takes no units until it is paid. The order expires with
@@ -99,9 +101,11 @@ func (l *Ledger) awaitPayment(o *Order) {
 // be due back. The service moves no money. There is one claim for each order and
 // payment reference, because the payer chooses the reference and may use it for two orders.
 //
-// A payment either pays an order or has a claim, never both, because the lock of the sale's
-// row covers the decision. A claim is final: its reference stays refused, even if units are
-// released later. An order with MaxClaims claims refuses every further reference.
+// A payment either pays an order or has a claim, never both. The lock of the sale's row covers
+// the decision. Row locks of a Galera cluster are local to one master, so both transactions also
+// write the order's row, and the cluster rolls back one of them. A claim is final: its reference
+// stays refused, even if units are released later. An order with MaxClaims claims refuses every
+// further reference.
 type Claim struct {
 	PaymentRef string    `gorm:"primaryKey" json:"payment_ref"`
 	OrderID    string    `gorm:"primaryKey" json:"order_id"`

@@ -12,13 +12,13 @@ func (s *Service) Sale(ctx context.Context, sku string) (*orders.Sale, error) {
 	return s.catalog.Sale(ctx, sku)
 }
 
-// Watched returns the offers of several sales, for a page that shows them all the time. It
-// costs one Redis pipeline. If the gates could not be asked, asked is false and Available is
-// computed from this node's copy of the rows. A SKU that is not in the copy is left out.
-func (s *Service) Watched(ctx context.Context, skus ...string) (offers []orders.Offer, asked bool) {
+// KnownOffers returns the offers of the sales that this node has a copy of, for a page that
+// shows them all the time. It costs one Redis pipeline. If the gates could not be asked, exact
+// is false and Available is computed from the copy of the rows.
+func (s *Service) KnownOffers(ctx context.Context, skus ...string) (offers []orders.Offer, exact bool) {
 	var sales []orders.Sale
 	for _, sku := range skus {
-		if sale := s.catalog.Known(sku); sale != nil {
+		if sale := s.catalog.Cached(sku); sale != nil {
 			sales = append(sales, *sale)
 		}
 	}

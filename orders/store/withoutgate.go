@@ -23,7 +23,7 @@ const noneWrites = "NOT EXISTS (SELECT 1 FROM nodes WHERE seen_at > ? AND seen_a
 // orders of the old gate cannot be committed.
 func (s *Store) EnterDirect(ctx context.Context, sku string, epoch int64, master string, alive time.Duration) (entered bool, err error) {
 	db := s.DB.WithContext(ctx)
-	now, err := s.clock(db)
+	now, err := s.readTime(db)
 	if err != nil {
 		return false, fmt.Errorf("enter direct mode of %s: %w", sku, err)
 	}
@@ -36,18 +36,18 @@ func (s *Store) EnterDirect(ctx context.Context, sku string, epoch int64, master
 	return entered, wrap(err, "enter direct mode of %s", sku)
 }
 
-// Direct is Commit for orders of a sale in direct mode. A refused order leaves no row. If the
+// CommitDirect is Commit for orders of a sale in direct mode. A refused order leaves no row. If the
 // error is orders.ErrNotDirect, nothing was changed. After any other error the outcome is
 // unknown.
-func (s *Store) Direct(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
-	return s.CommitPastGate(ctx, sku, batch, PastGate, orders.ErrNotDirect, func(sale *LockedSale) bool { return sale.Mode == orders.ModeDirect })
+func (s *Store) CommitDirect(ctx context.Context, sku string, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
+	return s.CommitWithoutGate(ctx, sku, batch, DirectMode, orders.ErrNotDirect, func(sale *LockedSale) bool { return sale.Mode == orders.ModeDirect })
 }
 
-// CommitPastGate is Commit for orders that no gate has accepted. It checks the sale's time
-// window, as a gate does. If allowed returns false for the locked sale, CommitPastGate changes
+// CommitWithoutGate is Commit for orders that no gate has accepted. It checks the sale's time
+// window, as a gate does. If allowed returns false for the locked sale, CommitWithoutGate changes
 // nothing and returns the error otherwise.
-func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventory.Queued, by origin, otherwise error, allowed func(*LockedSale) bool) ([]orders.Decision, error) {
-	decisions, err := transact(ctx, s, func(tx *gorm.DB) ([]orders.Decision, error) {
+func (s *Store) CommitWithoutGate(ctx context.Context, sku string, batch []inventory.QueuedOrder, via origin, otherwise error, allowed func(*LockedSale) bool) ([]orders.Decision, error) {
+	decisions, err := s.decideDurably(ctx, func(tx *gorm.DB) ([][]orders.Decision, error) {
 		sale, err := s.LockSale(tx, sku)
 		if err == nil && !allowed(sale) {
 			err = otherwise
@@ -56,26 +56,26 @@ func (s *Store) CommitPastGate(ctx context.Context, sku string, batch []inventor
 			return nil, err
 		}
 		for i := range batch {
-			batch[i].At = sale.Now
+			batch[i].AcceptedAt = sale.Now
 		}
-		one := SaleBatch{Sale: sale, fence: sale.Fence, Orders: batch}
+		one := LockedBatch{Sale: sale, fence: sale.Fence, Orders: batch}
 		switch {
 		case sale.Now.Before(sale.OpensAt):
 			one.window = orders.NotOpen
 		case !sale.Now.Before(sale.ClosesAt):
 			one.window = orders.Closed
 		}
-		return s.insertBatch(tx, one, by)
+		return s.decideAndWrite(tx, []LockedBatch{one}, via)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("commit %d orders of %s without a gate: %w", len(batch), sku, err)
 	}
-	return decisions, nil
+	return decisions[0], nil
 }
 
 // CommitOnPayment is Commit for orders that take no units. A refused order leaves no row. If
 // the error is orders.ErrTakesUnits, nothing was changed. After any other error the outcome is
 // unknown.
-func (s *Store) CommitOnPayment(ctx context.Context, sku string, batch []inventory.Queued) ([]orders.Decision, error) {
-	return s.CommitPastGate(ctx, sku, batch, onPayment, orders.ErrTakesUnits, func(sale *LockedSale) bool { return sale.TakesOnPayment() })
+func (s *Store) CommitOnPayment(ctx context.Context, sku string, batch []inventory.QueuedOrder) ([]orders.Decision, error) {
+	return s.CommitWithoutGate(ctx, sku, batch, onPayment, orders.ErrTakesUnits, func(sale *LockedSale) bool { return sale.TakesOnPayment() })
 }

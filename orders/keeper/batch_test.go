@@ -32,7 +32,7 @@ func TestCommitTwice(t *testing.T) {
 		eve := kit.QueuedOrder("44444444-0000-7000-8000-000000000000", "eve", "", 1)
 		eve.Epoch = batch[0].Epoch
 		batch = append(batch, eve,
-			inventory.Queued{Epoch: eve.Epoch, OrderID: "55555555-0000-7000-8000-000000000000", Buyer: "ann", Quantity: 2, Key: "k", Fingerprint: batch[0].Fingerprint, At: kit.DecidedAt})
+			inventory.QueuedOrder{Epoch: eve.Epoch, OrderID: "55555555-0000-7000-8000-000000000000", Buyer: "ann", Quantity: 2, Key: "k", Fingerprint: batch[0].Fingerprint, AcceptedAt: kit.DecidedAt})
 
 		first, err := b.Store.Commit(t.Context(), "S", k.Fence(), batch)
 		check.Must(t, err)
@@ -42,13 +42,13 @@ func TestCommitTwice(t *testing.T) {
 		for i := range batch {
 			one, two := first[i], second[i]
 			if one.Order.ID != two.Order.ID || one.Order.Status != two.Order.Status || one.Refused != two.Refused {
-				t.Errorf("order %d of a repeated commit: got the decision %q, want %q as in the first commit", i, kit.Said(two), kit.Said(one))
+				t.Errorf("order %d of a repeated commit: got the decision %q, want %q as in the first commit", i, kit.DecisionText(two), kit.DecisionText(one))
 			}
 			if two.Action == orders.Insert {
 				t.Errorf("order %d of a repeated commit: got another insert, want none", i)
 			}
 		}
-		got := []string{kit.Said(first[0]), kit.Said(first[1]), kit.Said(first[2]), kit.Said(first[3])}
+		got := []string{kit.DecisionText(first[0]), kit.DecisionText(first[1]), kit.DecisionText(first[2]), kit.DecisionText(first[3])}
 		if want := []string{"sold", "sold", "rejected sold_out", "is " + batch[0].OrderID + " release"}; !reflect.DeepEqual(got, want) {
 			t.Errorf("decisions of the commit: got %q, want %q", got, want)
 		}
@@ -73,8 +73,8 @@ func TestCommitIsFenced(t *testing.T) {
 
 		ctx := t.Context()
 		check.Is(t, check.Err(b.Store.Commit(ctx, "S", stale.Fence(), batch)), orders.ErrFenced)
-		check.Is(t, b.Store.MarkReleased(ctx, "S", stale.Fence(), []string{batch[0].OrderID}), orders.ErrFenced)
-		check.Is(t, check.Err(b.Store.Recount(ctx, store.NewSnapshot("S"), &orders.Sale{Epoch: 1}, stale.Fence(), 1)), orders.ErrFenced)
+		check.Is(t, b.Store.MarkOrdersReleased(ctx, "S", stale.Fence(), []string{batch[0].OrderID}), orders.ErrFenced)
+		check.Is(t, check.Err(b.Store.BeginEpoch(ctx, store.NewSnapshot("S"), &orders.Sale{Epoch: 1}, stale.Fence(), 1)), orders.ErrFenced)
 		if n := len(b.Rows(t)); n != 0 {
 			t.Errorf("commit of a stale keeper: got %d rows, want none", n)
 		}
@@ -87,13 +87,13 @@ func TestCommitIsFenced(t *testing.T) {
 }
 
 // commitUnfenced commits the first order of a batch like Store.Commit, but without the fence.
-func commitUnfenced(ctx context.Context, s *store.Store, batch []inventory.Queued) error {
+func commitUnfenced(ctx context.Context, s *store.Store, batch []inventory.QueuedOrder) error {
 	return s.Transact(ctx, func(tx *gorm.DB) error {
 		sale, err := s.LockSale(tx, "S")
 		if err != nil {
 			return err
 		}
-		ledgers, err := s.ReadLedgers(tx, []store.SaleBatch{{Sale: sale, Orders: batch}})
+		ledgers, err := s.ReadLedgers(tx, []store.LockedBatch{{Sale: sale, Orders: batch}})
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func TestBadOrderDoesNotStopItsSKU(t *testing.T) {
 		b.Reserve(t, "bob", "", 1)
 		k.Finish(t)
 
-		b.Stands(t, 2, 8)
+		b.CheckAudit(t, 2, 8)
 		for _, d := range decided {
 			good := d.Queued.Buyer == "ann" || d.Queued.Buyer == "bob"
 			if good != (d.Refused == "") || good != (d.Order != nil) {

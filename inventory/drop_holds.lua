@@ -1,4 +1,4 @@
--- Confirm removes the holds of paid orders. Their units stay sold and still count for the
+-- DropHolds removes the holds of paid orders. Their units stay sold and still count for the
 -- buyer.
 --
 -- KEYS  1 sale  2 holds
