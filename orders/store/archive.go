@@ -49,7 +49,7 @@ func (s *Store) OpenArchive(ctx context.Context, name string) (*Archive, error) 
 func (a *Archive) table(name string) string { return qualified(a.name, name) }
 
 // copy copies the rows of a model that match the condition into the archive, and returns their
-// number. It names the columns, because those of the archive may have another order.
+// number. It names the columns, because the columns of the archive may have another order.
 func (a *Archive) copy(tx *gorm.DB, model any, where string, arg any) (int64, error) {
 	table, columns, err := a.store.columnsOf(model)
 	if err != nil {

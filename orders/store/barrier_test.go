@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	mysqldriver "github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
 
+	"flashsale/inventory"
 	"flashsale/inventory/coalesce"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
