@@ -67,8 +67,8 @@ func (k *Keeper) Fence() int64 { return k.fence }
 // the gate and a step of a rebuild are progress.
 func (k *Keeper) LastProgress() time.Time { return *k.progressed.Load() }
 
-// Pass drains the queue and then does the other work of todo in this order: release, inspect,
-// compare. It returns the work that is left, including work that the pass discovered. Pass
+// Pass drains the queue and then does the other work of todo in this order: release,
+// correctGate, reconcile. It returns the work that is left, including work that the pass discovered. Pass
 // must not be called concurrently.
 //
 // The context is that of the SKU's lock. It is cancelled, with a cause, before another node
@@ -106,7 +106,7 @@ func (k *Keeper) pass(ctx context.Context) error {
 	return k.reconcile(ctx)
 }
 
-// release runs releaseBatch. If that fails, release asks for an inspection, because a gate
+// release runs releaseBatch. If that fails, release asks for CorrectGate, because a gate
 // that refuses a release may have to be rebuilt.
 func (k *Keeper) release(ctx context.Context) error {
 	n, err := k.releaseBatch(ctx)
@@ -136,10 +136,9 @@ const fewOrders = 16
 // removes the previous batch from the queue, which makes a pass a third shorter. If a removal
 // fails, the next pass reads the entries again and finds their orders in the database.
 //
-// The gate wakes the keeper only when an order enters an empty queue. Until the last batch is
-// removed, the queue is not empty, so an order that arrives then wakes no keeper, and the last
-// read may have come before it. So drain reports an empty queue only if the last removal left no
-// entry.
+// The gate wakes the keeper only when an order enters an empty queue. An order that arrives after
+// the last read, but before the last batch is removed, wakes no keeper, because the queue is not
+// empty yet. So drain reports an empty queue only if the last removal left no entry.
 func (k *Keeper) drain(ctx context.Context) (empty bool, err error) {
 	acking := make(chan acked, 1)
 	acking <- acked{}

@@ -24,7 +24,7 @@ import (
 // so it notices a takeover. It uses the gate's total, because a changed total may not have
 // reached the gate yet.
 type reconciler struct {
-	// released is true when restored_at is set for every order that the gate has released.
+	// releasesMarked is true when restored_at is set for every order that the gate has released.
 	// Without restored_at, the units of a released order would count as available and as
 	// restoring.
 	releasesMarked bool

@@ -6,8 +6,7 @@
 // durable (package keeper) and sends a notice. The caller waits for that notice
 // (replay.go, waiters.go).
 //
-// Every final refusal of a request with a key passes through Service.finalOrUnavailable (replay.go), except
-// refusals that rest on a durable row. If a refusal may
-// not be final, finalOrUnavailable returns
-// ErrUnavailable instead.
+// Every final refusal of a request with a key passes through Service.finalOrUnavailable
+// (replay.go), except refusals that rest on a durable row. If a refusal may not be final,
+// finalOrUnavailable returns ErrUnavailable instead.
 package shop

@@ -31,15 +31,15 @@ func (s *Service) remembersSoldOut(p Placement) (epoch int64, soldOut bool) {
 		return 0, false
 	}
 	epoch, soldOut = s.gate.KnownSoldOut(p.SKU, p.Buyer)
-	// If the copy is fresh but does not vouch for the gate, a newer gate may have units, so the
-	// gate is asked. If the copy is old, it proves nothing. The memory then counts, and
-	// finalOrUnavailable returns ErrUnavailable for a request with a key.
+	// There are three cases. A fresh copy vouches for the gate: refuse from memory. A fresh copy
+	// does not vouch: ask the gate, because a newer gate may have units. The copy is old: refuse
+	// from memory, which finalOrUnavailable turns into ErrUnavailable for a request with a key.
 	return epoch, soldOut && (s.catalog.Vouches(p.SKU, epoch) || !s.catalog.IsFresh())
 }
 
-// reserve places an order through the gate, which takes the units and queues the order. Then
+// placeThroughGate places an order through the gate, which takes the units and queues the order. Then
 // awaitKeeper waits for the keeper.
-func (s *Service) reserve(ctx context.Context, p Placement, sale *orders.Sale) (Placed, error) {
+func (s *Service) placeThroughGate(ctx context.Context, p Placement, sale *orders.Sale) (Placed, error) {
 	request := inventory.Request{
 		OrderID: orders.NewOrderID(p.SKU), SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,
 		Key: p.Key, Fingerprint: orders.Fingerprint(p.SKU, p.Quantity), Node: s.store.Node, Trace: s.cfg.Trace(ctx),

@@ -65,5 +65,5 @@ func (s *Service) route(ctx context.Context, p Placement, sale *orders.Sale) (Pl
 	case sale.Mode == orders.ModeDirect:
 		return s.placeWithoutGate(ctx, s.direct, p)
 	}
-	return s.reserve(ctx, p, sale)
+	return s.placeThroughGate(ctx, p, sale)
 }

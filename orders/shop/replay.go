@@ -36,9 +36,9 @@ const (
 // that rest on a durable row: ErrMismatch (see replay) and the reason of a rejected order (see
 // outcomeOf). The limiter's errors are not final.
 //
-// A refusal is final if the database has decided, or if the gate has decided and this node's copy
-// of the sale vouches for that gate. Otherwise finalOrUnavailable calls lookup, which
-// reads the sale and then the order with the key from the database. If there is an order, the
+// finalOrUnavailable accepts two proofs without a query: the database has decided; or the gate has
+// decided, does not know the buyer, and this node's copy of the sale vouches for the gate.
+// Otherwise finalOrUnavailable calls lookup, which reads the sale and then the order with the key from the database. If there is an order, the
 // caller answers with it. If there is none, the refusal is final only if the sale still has the
 // gate that refused, because a newer gate, or direct mode, may have accepted the key.
 //
@@ -90,7 +90,8 @@ func (s *Service) answerRefusal(ctx context.Context, p Placement, r refusal) (Pl
 
 // durableOrAwait looks for a row with the placement's key. If there is none yet, it waits for the
 // order that the gate has for the key. It looks for the key and not for the order's id, because a
-// gate that had forgotten the key has queued a second order, which never becomes a row.
+// gate that has lost the key of a durable order has queued a second order under the key. The
+// keeper answers the second order with the first, so the second one never becomes a row.
 func (s *Service) durableOrAwait(ctx context.Context, p Placement, w *waiter, pending *orders.Order) (Placed, error) {
 	within, cancel := context.WithTimeout(ctx, s.store.Timeout)
 	defer cancel()

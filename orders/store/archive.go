@@ -32,17 +32,32 @@ func (s *Store) OpenArchive(ctx context.Context, name string) (*Archive, error) 
 	if s.sqlite {
 		return nil, errors.New("open archive: not supported on SQLite, use MySQL")
 	}
-	for _, table := range []string{"sales", "orders", "refunds"} {
-		if err := s.DB.WithContext(ctx).Exec("CREATE TABLE IF NOT EXISTS " + a.table(table) + " LIKE " + table).Error; err != nil {
+	archived := []any{&orders.Sale{}, &orders.Order{}, &orders.Claim{}}
+	for _, model := range archived {
+		table, _, err := s.columnsOf(model)
+		if err == nil {
+			err = s.DB.WithContext(ctx).Exec("CREATE TABLE IF NOT EXISTS " + a.table(table) + " LIKE " + table).Error
+		}
+		if err != nil {
 			return nil, fmt.Errorf("open archive %s (create it with CREATE DATABASE): %w", name, err)
 		}
 	}
-	return a, nil
+	return a, wrap(s.checkColumns(ctx, name, archived...), "open archive %s", name)
 }
 
 // table returns the qualified name of a table of the archive.
-func (a *Archive) table(name string) string {
-	return "`" + strings.ReplaceAll(a.name, "`", "``") + "`." + name
+func (a *Archive) table(name string) string { return qualified(a.name, name) }
+
+// copy copies the rows of a model that match the condition into the archive, and returns their
+// number. It names the columns, because the columns of the archive may have another order.
+func (a *Archive) copy(tx *gorm.DB, model any, where string, arg any) (int64, error) {
+	table, columns, err := a.store.columnsOf(model)
+	if err != nil {
+		return 0, err
+	}
+	names := strings.Join(columns, ", ")
+	r := tx.Exec("INSERT INTO "+a.table(table)+" ("+names+") SELECT "+names+" FROM "+table+" WHERE "+where, arg)
+	return r.RowsAffected, r.Error
 }
 
 // An ArchiveStep is the result of one step.
@@ -100,7 +115,7 @@ func (a *Archive) begin(tx *gorm.DB, sale *LockedSale, quiet time.Duration) erro
 	if claims > 0 || sale.LastExpiry().After(since) || changed.After(since) {
 		return fmt.Errorf("the sale is archived too early: it was on, was changed, or had a refund claim within the last %s", quiet)
 	}
-	if err := tx.Exec("INSERT INTO "+a.table("sales")+" SELECT * FROM sales WHERE sku = ?", sale.SKU).Error; err != nil {
+	if _, err := a.copy(tx, &orders.Sale{}, "sku = ?", sale.SKU); err != nil {
 		return err
 	}
 	return tx.Exec("UPDATE sales SET mode = ?, fence = fence + 1 WHERE sku = ?", orders.ModeArchived, sale.SKU).Error
@@ -112,20 +127,22 @@ func (a *Archive) move(tx *gorm.DB, sku string) (step ArchiveStep, err error) {
 	if err := tx.Table(a.store.ordersByKey()).Where("sku = ?", sku).Limit(a.batch).Pluck("id", &ids).Error; err != nil {
 		return step, err
 	}
-	for _, rows := range []string{"refunds WHERE order_id IN ?", "orders WHERE id IN ?"} {
-		table, _, _ := strings.Cut(rows, " ")
-		copied := tx.Exec("INSERT INTO "+a.table(table)+" SELECT * FROM "+rows, ids)
-		if copied.Error != nil {
-			return step, copied.Error
+	for _, rows := range []struct {
+		model any
+		where string
+	}{{&orders.Claim{}, "order_id IN ?"}, {&orders.Order{}, "id IN ?"}} {
+		copied, err := a.copy(tx, rows.model, rows.where, ids)
+		if err != nil {
+			return step, err
 		}
-		deleted := tx.Exec("DELETE FROM "+rows, ids)
-		if deleted.Error == nil && deleted.RowsAffected != copied.RowsAffected {
-			deleted.Error = fmt.Errorf("move rows of %s: %d were copied, but %d deleted", table, copied.RowsAffected, deleted.RowsAffected)
+		deleted := tx.Where(rows.where, ids).Delete(rows.model)
+		if deleted.Error == nil && deleted.RowsAffected != copied {
+			deleted.Error = fmt.Errorf("move rows to archive %s: %d were copied, but %d deleted", a.name, copied, deleted.RowsAffected)
 		}
 		if deleted.Error != nil {
 			return step, deleted.Error
 		}
-		step.Orders = copied.RowsAffected
+		step.Orders = copied
 	}
 	if len(ids) < a.batch {
 		step.Last, err = true, tx.Exec("DELETE FROM sales WHERE sku = ?", sku).Error

@@ -269,3 +269,33 @@ func TestSKUOfAnArchivedSale(t *testing.T) {
 		t.Errorf("archived rows: got these rows lost, want none: %v", all)
 	}
 }
+
+// An archive that lacks a column is refused. The columns of an archive may have another order.
+func TestArchiveOfAnotherSchema(t *testing.T) {
+	store := endedSale(t, 4)
+	a := newArchive(t, store)
+	kit.Exec(t, store.DB, "ALTER TABLE "+a.table("orders")+" DROP COLUMN claims")
+	err := check.Err(store.OpenArchive(t.Context(), a.name))
+	_, add, _ := strings.Cut(fmt.Sprint(err), "then run: ")
+	if want := "ALTER TABLE " + a.table("orders") + " ADD COLUMN claims INT NOT NULL DEFAULT 0"; add != want {
+		t.Fatalf("open an archive without the column claims: got error %v, want one that ends with %q", err, want)
+	}
+	kit.Exec(t, store.DB, add+" FIRST")
+	before := kit.RowsOf(t, store.DB)
+	a = archiveOf(t, store, a.name)
+	for last := false; !last; {
+		step, err := a.Step(t.Context(), "S", quiet)
+		check.Must(t, err)
+		last = step.Last
+	}
+	var after []orders.Order
+	check.Must(t, store.DB.Table(a.table("orders")).Find(&after).Error)
+	for _, o := range after {
+		if !reflect.DeepEqual(o, before[o.ID]) {
+			t.Errorf("order %s in the archive: got %+v, want %+v", o.ID, o, before[o.ID])
+		}
+	}
+	if len(after) != len(before) {
+		t.Errorf("orders in the archive: got %d, want %d", len(after), len(before))
+	}
+}

@@ -131,7 +131,7 @@ func (s *Store) decideDurably(ctx context.Context, f func(tx *gorm.DB) ([][]orde
 	})
 }
 
-// Wait waits until no read and no transaction of underRow is in progress, or ctx ends.
+// Wait waits until no read and no transaction of withLockedSale is in progress, or ctx ends.
 func (s *Store) Wait(ctx context.Context) error {
-	return errors.Join(s.lookups.Wait(ctx), s.Reads.Wait(ctx), s.rowSteps.Wait(ctx))
+	return errors.Join(s.lookups.Wait(ctx), s.Reads.Wait(ctx), s.saleSteps.Wait(ctx))
 }

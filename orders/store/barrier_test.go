@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	mysqldriver "github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
 
+	"flashsale/inventory"
 	"flashsale/inventory/coalesce"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
@@ -192,4 +194,26 @@ func TestReadsAfterTheTimeout(t *testing.T) {
 	clear(batch) // as coalesce does
 	close(release)
 	check.Eventually(t, "the session is returned", func() bool { return store.Stats().InUse == 0 })
+}
+
+// A payment of an order whose sale is missing is no "not found": the session that locks the sale
+// may be at a replaced server, which lacks new sales.
+func TestMissingSaleOfAKnownOrder(t *testing.T) {
+	t.Parallel()
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		store, ids := stocked(t, sql, 2)
+		kit.MakeOverdue(t, store.DB, ids[0])
+		kit.Exec(t, store.DB, "DELETE FROM sales")
+		for what, call := range map[string]func() error{
+			"pay":    func() error { return check.Err(store.Pay(t.Context(), "buyer-0", ids[0], "ref")) },
+			"cancel": func() error { return check.Err(store.Cancel(t.Context(), "buyer-1", ids[1])) },
+			"order": func() error {
+				return check.Err(store.CommitDirect(t.Context(), "S", []inventory.QueuedOrder{kit.QueuedOrder("q", "bob", "", 1)}))
+			},
+		} {
+			if err := call(); !errors.Is(err, orders.ErrUnavailable) || errors.Is(err, orders.ErrNotFound) {
+				t.Errorf("%s: got error %v, want ErrUnavailable", what, err)
+			}
+		}
+	})
 }

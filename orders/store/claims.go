@@ -18,7 +18,7 @@ import (
 func (s *Store) RecordClaim(ctx context.Context, o *orders.Order, ref string, reason orders.Reason) error {
 	// Under the row lock, the keeper cannot pay the order meanwhile. For a Galera cluster see
 	// addClaim.
-	_, err := s.underRow(ctx, o.SKU, func(tx *gorm.DB, sale *LockedSale) (int64, error) {
+	_, err := s.withLockedSale(ctx, o.SKU, func(tx *gorm.DB, sale *LockedSale) (int64, error) {
 		now, err := first[orders.Order](tx.Where("id = ?", o.ID), "order")
 		if err != nil || !now.Status.Closed() {
 			return 0, err

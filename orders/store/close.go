@@ -12,8 +12,8 @@ import (
 )
 
 // Pay, Cancel and Expire change a status by ONE update, which names the old status in its WHERE.
-// Of concurrent updates, only one matches the row. Cancel and Expire also
-// lock the sale's row, because they subtract units from sales.sold.
+// Of concurrent updates, only one matches the row. Cancel and Expire also lock the sale's row,
+// because they subtract units from sales.sold.
 
 // Pay marks an order of buyer as paid. If the same ref has paid it before, Pay returns the
 // order. After expires_at Pay refuses the payment, even if no sweeper has run since.
@@ -54,8 +54,9 @@ func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, 
 	}
 }
 
-// orderAfter reads an order of buyer after an update to a status. If the update has changed the
-// order and the row shows it, its commit has made the row durable.
+// orderAfter reads an order of buyer after an update to a status. If this call's update has changed
+// the order, and the row has the new status, the update's commit has made the row durable, and no
+// barrier is needed.
 func (s *Store) orderAfter(ctx context.Context, changed bool, to orders.Status, buyer, id string) (*orders.Order, error) {
 	if changed {
 		if o, err := readOrderOf(s.DB.WithContext(ctx), buyer, id); err == nil && o.Status == to {
@@ -136,7 +137,7 @@ func (s *Store) Expire(ctx context.Context) (map[string]int64, error) {
 // becomes closed_at. restored_at stays empty until the keeper has released the units. Orders
 // that await payment have no units and count as released.
 func (s *Store) closeOrders(ctx context.Context, sku string, from, to orders.Status, where string, args ...any) (int64, error) {
-	closed, err := s.underRow(ctx, sku, func(tx *gorm.DB, sale *LockedSale) (int64, error) {
+	closed, err := s.withLockedSale(ctx, sku, func(tx *gorm.DB, sale *LockedSale) (int64, error) {
 		matching := tx.Where("sku = ? AND status = ?", sku, from).Where(where, args...)
 		if to == orders.Expired {
 			matching = matching.Where("expires_at <= ?", sale.Now)

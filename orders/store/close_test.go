@@ -276,7 +276,7 @@ func TestLockedSaleDoesNotBlockOtherSales(t *testing.T) {
 		for i := range ids[1:] {
 			go func() { cancels <- check.Err(store.Cancel(t.Context(), fmt.Sprint("buyer-", i+1), ids[i+1])) }()
 		}
-		check.Eventually(t, "all cancellations wait", func() bool { return store.rowSteps.Len() == len(ids)-1 })
+		check.Eventually(t, "all cancellations wait", func() bool { return store.saleSteps.Len() == len(ids)-1 })
 		if o, err := store.Cancel(t.Context(), "buyer-0", ids[0]); err != nil || o.Status != orders.Cancelled {
 			t.Errorf("cancel an order of another sale: got %+v, error %v, want it cancelled", o, err)
 		}

@@ -16,7 +16,7 @@ var migrations embed.FS
 
 // Migrate brings the schema to this program's version, and returns the number of migrations
 // that it applied. Nodes that start at the same time take turns. A schema that is newer than
-// this program is an error.
+// this program, or lacks a column, is an error.
 func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 	if s.sqlite {
 		return s.migrateSQLite(ctx)
@@ -78,7 +78,7 @@ func (s *Store) migrate(ctx context.Context, db *sql.DB) (int, error) {
 	if err != nil {
 		return len(applied), fmt.Errorf("migrate: %w", err)
 	}
-	return len(applied), nil
+	return len(applied), s.checkColumns(ctx, "", models...)
 }
 
 // schemaLockWait is the maximum time in seconds to wait for the migrations of another node.

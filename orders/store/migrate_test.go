@@ -1,7 +1,9 @@
 package store
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -117,6 +119,36 @@ func TestMigrateAfterAnUnrecordedRun(t *testing.T) {
 	}
 	if after := fmt.Sprint(tables(t, store)); after != before {
 		t.Errorf("columns: got %s, want %s", after, before)
+	}
+}
+
+// A database that was created before a column was added to the first migration is refused. The
+// error contains the statement that adds the column.
+func TestMigrateRefusesMissingColumns(t *testing.T) {
+	store := openStore(t, servertest.OpenSQL(t, servers.KindReal))
+	kit.Exec(t, store.DB, "ALTER TABLE orders DROP COLUMN hold_id")
+	_, err := store.Migrate(t.Context())
+	_, add, _ := strings.Cut(fmt.Sprint(err), "then run: ")
+	if want := "ALTER TABLE orders ADD COLUMN hold_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL"; add != want {
+		t.Fatalf("Migrate without the column hold_id: got error %v, want one that ends with %q", err, want)
+	}
+	kit.Exec(t, store.DB, add)
+	check.OK(t, check.Err(store.Migrate(t.Context())))
+}
+
+// The first migration does not change any more, because databases have recorded it as applied. A
+// change of the schema is a new file. Comments may change.
+func TestFirstMigrationIsFrozen(t *testing.T) {
+	for file, want := range map[string]string{
+		"migrations/mysql/00001_schema.sql":  "3425f871f175b175",
+		"migrations/sqlite/00001_schema.sql": "c55ff622d64da24f",
+	} {
+		text, err := migrations.ReadFile(file)
+		check.Must(t, err)
+		statements := regexp.MustCompile(`--.*|\s+`).ReplaceAll(text, nil)
+		if got := fmt.Sprintf("%x", sha256.Sum256(statements))[:16]; got != want {
+			t.Errorf("checksum of the statements of %s: got %s, want %s; write a new migration instead", file, got, want)
+		}
 	}
 }
 

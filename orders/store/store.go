@@ -76,10 +76,10 @@ type Store struct {
 	// full has the buyers that were found to have ordersPerBuyer orders. They stay full,
 	// because orders are not deleted. The value is the creation time of the sale, because
 	// the SKU of an archived sale may be used again.
-	full     *lru.Cache[saleBuyer, time.Time]
-	Reads    *coalesce.Group[read, result]
-	lookups  *coalesce.Group[buyerKey, keyed]
-	rowSteps *coalesce.Group[rowStep, int64]
+	full      *lru.Cache[saleBuyer, time.Time]
+	Reads     *coalesce.Group[read, result]
+	lookups   *coalesce.Group[buyerKey, keyed]
+	saleSteps *coalesce.Group[saleStep, int64]
 }
 
 // sqlitePrefix marks the DSN of a SQLite file.
@@ -94,7 +94,7 @@ func Open(dsn string, cfg Config) (*Store, error) {
 		dialect: dialect{strings.HasPrefix(dsn, sqlitePrefix), new(atomic.Bool)}, dsn: dsn, Node: cmp.Or(cfg.Node, uuid.NewString()), stats: cfg.Stats, idle: cfg.Connections,
 		Timeout: cfg.Timeout, ordersPerBuyer: int64(cmp.Or(max(cfg.OrdersPerBuyer, 0), 1000)),
 	}
-	s.Reads, s.lookups, s.rowSteps = s.newReads(), s.newLookups(), s.newRowSteps()
+	s.Reads, s.lookups, s.saleSteps = s.newReads(), s.newLookups(), s.newSaleSteps()
 	s.full, _ = lru.New[saleBuyer, time.Time](10_000) // fails only for a size below 1
 	open := s.openMySQL
 	if s.sqlite {
@@ -114,7 +114,7 @@ func Open(dsn string, cfg Config) (*Store, error) {
 func (s *Store) WithPool(pool gorm.ConnPool) (*Store, error) {
 	other := *s
 	db, err := s.openGORM(pool)
-	other.DB, other.Reads, other.lookups, other.rowSteps = db, other.newReads(), other.newLookups(), other.newRowSteps()
+	other.DB, other.Reads, other.lookups, other.saleSteps = db, other.newReads(), other.newLookups(), other.newSaleSteps()
 	return &other, err
 }
 

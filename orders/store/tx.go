@@ -114,6 +114,16 @@ func (s *Store) LockSale(tx *gorm.DB, sku string) (*LockedSale, error) {
 	return sale, err
 }
 
+// lockKnownSale is LockSale for a sale that the caller has found before. If the sale is missing,
+// the server may be a primary that was replaced, so the error is ErrUnavailable.
+func (s *Store) lockKnownSale(tx *gorm.DB, sku string) (*LockedSale, error) {
+	sale, err := s.LockSale(tx, sku)
+	if errors.Is(err, orders.ErrNotFound) {
+		err = fmt.Errorf("lock sale %s: no row, although it was found before: %w", sku, orders.ErrUnavailable)
+	}
+	return sale, err
+}
+
 func (s *Store) lockRow(tx *gorm.DB, sku string) (*LockedSale, error) {
 	rows, err := s.lockRows(tx, true, sku)
 	if err == nil && len(rows) == 0 {

@@ -10,17 +10,17 @@ import (
 	"flashsale/orders"
 )
 
-// A rowStep is a step of a transaction that has locked the sale's row. It returns the number
+// A saleStep is a step of a transaction that has locked the sale's row. It returns the number
 // of orders that it has closed.
-type rowStep func(tx *gorm.DB, sale *LockedSale) (int64, error)
+type saleStep func(tx *gorm.DB, sale *LockedSale) (int64, error)
 
-// underRow runs f in a transaction that has locked the row of sku. Concurrent callers of one
+// withLockedSale runs f in a transaction that has locked the row of sku. Concurrent callers of one
 // sale share a transaction, so a row that stays locked occupies only one connection.
 // Error: ErrUnavailable after Config.Timeout.
-func (s *Store) underRow(ctx context.Context, sku string, f rowStep) (int64, error) {
+func (s *Store) withLockedSale(ctx context.Context, sku string, f saleStep) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
-	closed, err := s.rowSteps.Do(ctx, sku, f)
+	closed, err := s.saleSteps.Do(ctx, sku, f)
 	// The shared transaction has the same timeout, and may end just before ctx does.
 	if err != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)) {
 		err = errors.Join(orders.ErrUnavailable, err)
@@ -28,15 +28,15 @@ func (s *Store) underRow(ctx context.Context, sku string, f rowStep) (int64, err
 	return closed, err
 }
 
-// maxRowTransactions is the maximum number of concurrent transactions of underRow.
+// maxRowTransactions is the maximum number of concurrent transactions of withLockedSale.
 const maxRowTransactions = 8
 
-// newRowSteps returns the group in which callers of underRow share a transaction. It runs one
+// newSaleSteps returns the group in which callers of withLockedSale share a transaction. It runs one
 // transaction per sale at a time.
-func (s *Store) newRowSteps() *coalesce.Group[rowStep, int64] {
-	return coalesce.New(coalesce.Config[rowStep, int64]{
+func (s *Store) newSaleSteps() *coalesce.Group[saleStep, int64] {
+	return coalesce.New(coalesce.Config[saleStep, int64]{
 		MaxBatch: 20, MaxCalls: maxRowTransactions, Timeout: s.Timeout,
-		Call: func(ctx context.Context, sku string, batch []*coalesce.Caller[rowStep, int64]) {
+		Call: func(ctx context.Context, sku string, batch []*coalesce.Caller[saleStep, int64]) {
 			closed, err := s.stepTogether(ctx, sku, batch)
 			for i, c := range batch {
 				switch {
@@ -56,13 +56,13 @@ func (s *Store) newRowSteps() *coalesce.Group[rowStep, int64] {
 }
 
 // stepTogether runs the steps of several callers in one transaction.
-func (s *Store) stepTogether(ctx context.Context, sku string, batch []*coalesce.Caller[rowStep, int64]) ([]int64, error) {
-	steps := make([]rowStep, len(batch)) // they may still be running when the call has ended
+func (s *Store) stepTogether(ctx context.Context, sku string, batch []*coalesce.Caller[saleStep, int64]) ([]int64, error) {
+	steps := make([]saleStep, len(batch)) // they may still be running when the call has ended
 	for i, c := range batch {
 		steps[i] = c.Q
 	}
 	return transact(ctx, s, func(tx *gorm.DB) ([]int64, error) {
-		sale, err := s.LockSale(tx, sku)
+		sale, err := s.lockKnownSale(tx, sku)
 		closed := make([]int64, len(steps))
 		for i := 0; i < len(steps) && err == nil; i++ {
 			closed[i], err = steps[i](tx, sale)

@@ -48,7 +48,7 @@ func (s *Store) CommitDirect(ctx context.Context, sku string, batch []inventory.
 // nothing and returns the error otherwise.
 func (s *Store) CommitWithoutGate(ctx context.Context, sku string, batch []inventory.QueuedOrder, via origin, otherwise error, allowed func(*LockedSale) bool) ([]orders.Decision, error) {
 	decisions, err := s.decideDurably(ctx, func(tx *gorm.DB) ([][]orders.Decision, error) {
-		sale, err := s.LockSale(tx, sku)
+		sale, err := s.lockKnownSale(tx, sku)
 		if err == nil && !allowed(sale) {
 			err = otherwise
 		}
