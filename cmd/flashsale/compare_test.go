@@ -55,7 +55,10 @@ func TestVerdicts(t *testing.T) {
 						cfg.Repair = time.Millisecond // this variant repairs no drift
 					}
 					gallery.Judge(t.Context(), cfg, servertest.Open(t, first.Kind), &row)
-					for attempts := 2; attempts > 0 && row.VerdictText() == "NOT JUDGED"; attempts-- { // the machine was too busy
+					// On a busy machine, a trial may end as NOT JUDGED. A broken variant may pass, if no
+					// unit was being released at the moment of a kill.
+					for attempts := 2; attempts > 0 && (row.VerdictText() == "NOT JUDGED" || v.Broken() && row.VerdictText() == "PASS"); attempts-- {
+						cfg.Seed++
 						row = gallery.NewRow(v)
 						gallery.Judge(t.Context(), cfg, servertest.Open(t, first.Kind), &row)
 					}
