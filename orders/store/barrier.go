@@ -40,14 +40,16 @@ type result struct {
 	err   error
 }
 
-// maxReaders limits the memory that waiting callers use while the database hangs.
-const maxReaders = 20_000
+const (
+	maxReaders   = 20_000      // limits the memory that waiting callers use while the database hangs
+	readPatience = time.Second // after this time a later read may begin on another connection
+)
 
 // newReads returns the group in which concurrent callers of durably share a barrier.
 func (s *Store) newReads() *coalesce.Group[read, result] {
 	return coalesce.New(coalesce.Config[read, result]{
 		MaxCallers: maxReaders, MaxBatch: 32, MaxInFlight: 4, Timeout: s.Timeout,
-		Patience: time.Second, // a later read may use a better connection
+		Patience: readPatience,
 		Call: func(ctx context.Context, _ string, batch []*coalesce.Caller[read, result]) {
 			reads := make([]read, len(batch)) // the reads may still be running when the call has ended
 			for i, c := range batch {
@@ -117,14 +119,15 @@ func (s *Store) barrier(db *gorm.DB) error {
 }
 
 // decideDurably runs f in a transaction. If its decisions write nothing, a barrier follows on
-// the same session, because they rest on rows that were only read.
+// the same session, because the decisions rest on rows that were only read.
 func (s *Store) decideDurably(ctx context.Context, f func(tx *gorm.DB) ([][]orders.Decision, error)) ([][]orders.Decision, error) {
 	return onSession(ctx, s, func(db *gorm.DB) (decisions [][]orders.Decision, err error) {
 		err = db.Transaction(func(tx *gorm.DB) error {
 			decisions, err = f(tx)
 			return err
 		})
-		if err == nil && !slices.ContainsFunc(slices.Concat(decisions...), orders.Decision.Writes) {
+		made := slices.Concat(decisions...)
+		if err == nil && len(made) > 0 && !slices.ContainsFunc(made, orders.Decision.Writes) {
 			err = s.barrier(db)
 		}
 		return decisions, err

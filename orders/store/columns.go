@@ -65,7 +65,8 @@ func qualified(database, table string) string {
 	return "`" + strings.ReplaceAll(database, "`", "``") + "`." + table
 }
 
-// definitionOf returns the definition of a column in the migrations.
+// definitionOf returns the definition of a column in the first migration. goose notices if a later
+// migration is missing.
 func definitionOf(table, column string) string {
 	text, _ := migrations.ReadFile("migrations/mysql/00001_schema.sql")
 	_, body, _ := strings.Cut(string(text), "CREATE TABLE IF NOT EXISTS "+table+" (")

@@ -61,7 +61,7 @@ type keyed struct {
 // newLookups returns the group in which concurrent callers of Lookup share two statements.
 func (s *Store) newLookups() *coalesce.Group[buyerKey, keyed] {
 	return coalesce.New(coalesce.Config[buyerKey, keyed]{
-		MaxCallers: maxReaders, MaxBatch: 100, Timeout: s.Timeout, Patience: CatalogLease,
+		MaxCallers: maxReaders, MaxBatch: 100, Timeout: s.Timeout, Patience: readPatience,
 		Call: func(ctx context.Context, sku string, batch []*coalesce.Caller[buyerKey, keyed]) {
 			var keys []any
 			for _, c := range batch {
