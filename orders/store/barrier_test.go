@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"net"
 	"strings"
@@ -216,4 +217,50 @@ func TestMissingSaleOfAKnownOrder(t *testing.T) {
 			}
 		}
 	})
+}
+
+// If the row does not show a change that was just committed, its session may be at a replaced
+// server, so the row is read again with a barrier.
+func TestOrderAfterAChange(t *testing.T) {
+	store, ids := stocked(t, servertest.OpenSQL(t, servers.KindReal), 1)
+	barriers := func() (n int64) {
+		check.Must(t, store.DB.Raw("SELECT COALESCE(SUM(barrier), 0) FROM nodes").Scan(&n).Error)
+		return n
+	}
+	for _, c := range []struct {
+		to   orders.Status
+		want int64 // barriers so far
+	}{{orders.PendingPayment, 0}, {orders.Cancelled, 1}} {
+		check.Must(t, check.Err(store.orderAfter(t.Context(), true, c.to, "buyer-0", ids[0])))
+		if n := barriers(); n != c.want {
+			t.Errorf("read a pending order after a change to %s: got %d barriers, want %d", c.to, n, c.want)
+		}
+	}
+}
+
+// A pausing pool calls before ahead of its second query.
+type pausing struct {
+	*sql.DB
+	queries int
+	before  func()
+}
+
+func (p *pausing) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if p.queries++; p.queries == 2 {
+		p.before()
+	}
+	return p.DB.QueryContext(ctx, query, args...)
+}
+
+// Lookup finds an order that is committed between its two statements. Otherwise a change of the
+// sale in that moment, which Lookup also reads, could hide the order.
+func TestLookupReadsTheSaleFirst(t *testing.T) {
+	store, _ := stocked(t, servertest.OpenSQL(t, servers.KindReal), 0)
+	pool := &pausing{DB: store.sql, before: func() {
+		id := kit.InsertPendingOrders(t, store.DB, 1)[0]
+		kit.Exec(t, store.DB, "UPDATE orders SET idempotency_key = 'k' WHERE id = ?", id)
+	}}
+	if o, sale, err := kit.Onto(t, store.WithPool, pool).Lookup(t.Context(), "S", "buyer-0", "k"); err != nil || o == nil || sale == nil {
+		t.Errorf("look up an order that is committed after the first statement: got order %v, sale %v, error %v, want both", o, sale, err)
+	}
 }
