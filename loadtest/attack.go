@@ -67,12 +67,12 @@ func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, run
 			attacker.Stop()
 			continue
 		}
-		if c.InFlight == 0 { // InFlight leaves orders without a due time
+		if c.InFlight == 0 { // with InFlight, orders wait for calls to end
 			// vegeta numbers requests in the order of their timestamps.
 			runs[sale].late = append(runs[sale].late, max(0, res.Timestamp.Sub(began)-plan.due(res.Seq)))
 		}
 		runs[sale].book(plans[sale], after[sale], a, n, res)
-		if c.InFlight > 0 {
+		if c.InFlight > 0 && !c.Paced {
 			runs[sale].slowDown(ctx, int(res.Code))
 		}
 	}

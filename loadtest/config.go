@@ -50,10 +50,11 @@ type Config struct {
 	Duration time.Duration // length of the attack, without the steps after it
 	Shape    string        // Constant, Ramp or Burst
 	Phases   []Phase       // sent one after the other instead of Rate, Duration and Shape
-	// InFlight limits concurrent calls, also calls of fresh buyers and followers.
-	// If it is set, a new order is sent whenever a call ends, and Rate is ignored. 0
-	// means no limit.
+	// InFlight limits concurrent calls, also calls of fresh buyers and followers. 0 means
+	// no limit. If it is set, a new order is sent whenever a call ends, and not before it
+	// is due if Paced is set; otherwise only the number of orders follows from Rate.
 	InFlight    int
+	Paced       bool
 	Zipf        float64 // 0: buyers take turns; above 1: buyer k orders with weight 1/k^Zipf
 	MaxQuantity int     // largest quantity of an order; quantities start at 1
 

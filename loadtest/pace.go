@@ -12,7 +12,7 @@ import (
 // pace returns a vegeta pacer for the phases of c. It stops after c.requests() or when
 // ctx ends.
 func pace(ctx context.Context, c Config) stages {
-	s := stages{ctx: ctx, sleep: client.Wait, atOnce: c.InFlight > 0}
+	s := stages{ctx: ctx, sleep: client.Wait, atOnce: c.InFlight > 0 && !c.Paced}
 	var begin time.Duration
 	var n uint64
 	for _, p := range c.phases() {

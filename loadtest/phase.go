@@ -63,14 +63,19 @@ func (c Config) requests() (n int) {
 
 // schedule describes the attack in words.
 func (c Config) schedule() string {
-	if c.InFlight > 0 {
-		return judge.Sprintf("at most %s at once", judge.Plural(c.InFlight, "call"))
+	atOnce := judge.Sprintf("at most %s at once", judge.Plural(c.InFlight, "call"))
+	if c.InFlight > 0 && !c.Paced {
+		return atOnce
 	}
 	var parts []string
 	for _, p := range c.phases() {
 		parts = append(parts, p.String())
 	}
-	return strings.Join(parts, ", then ")
+	phases := strings.Join(parts, ", then ")
+	if c.InFlight > 0 {
+		return phases + ", " + atOnce
+	}
+	return phases
 }
 
 // whole sets Rate and Duration to the totals of all phases.

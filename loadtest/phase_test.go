@@ -3,6 +3,7 @@ package loadtest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,6 +124,10 @@ func TestScheduleInWords(t *testing.T) {
 	}
 	if c.InFlight = 8; c.schedule() != "at most 8 calls at once" {
 		t.Errorf("schedule with InFlight: got %q, want at most 8 calls at once", c.schedule())
+	}
+	c.Paced = true
+	if got, want := c.schedule(), "burst, 20/s for 3s, at most 8 calls at once"; !strings.HasSuffix(got, want) {
+		t.Errorf("schedule with InFlight and Paced: got %q, want the phases and at last %q", got, want)
 	}
 	whole := c.whole()
 	if got, want := fmt.Sprint(whole.Rate, whole.Duration, whole.requests()), "193 6s 1160"; got != want {

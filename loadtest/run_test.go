@@ -79,7 +79,7 @@ func names(v judge.Verdict) string {
 // A correct sale passes, in a closed loop and at a rate.
 func TestRunPassesACorrectSale(t *testing.T) {
 	t.Parallel()
-	for name, inFlight := range map[string]int{"one at a time": 1, "eight at a time": 8, "at a rate": 0} {
+	for name, inFlight := range map[string]int{"one at a time": 1, "eight at a time": 8, "at a rate": 0, "at a rate and eight at a time": 8} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, url := newFake(t, fault{})
@@ -87,7 +87,14 @@ func TestRunPassesACorrectSale(t *testing.T) {
 			if c.InFlight = inFlight; inFlight == 0 {
 				c.Rate, c.Duration, c.Shape = 1200, 200*time.Millisecond, Ramp
 			}
+			if c.Paced = strings.HasPrefix(name, "at a rate and"); c.Paced {
+				c.Rate, c.Duration = 600, 400*time.Millisecond
+			}
+			began := time.Now()
 			rep := mustRun(t, c, judge.ExitPass)
+			if due := pace(t.Context(), c).due(uint64(c.requests() - 1)); c.Paced && time.Since(began) < due {
+				t.Errorf("paced attack: ended before its last order was due, after %v", due)
+			}
 			if rep.Attempts != c.requests() {
 				t.Errorf("attempts: got %d, want %d", rep.Attempts, c.requests())
 			}

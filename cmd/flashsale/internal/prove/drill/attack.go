@@ -202,7 +202,7 @@ func (a *attack) load() loadtest.Config {
 	c := loadtest.Defaults()
 	c.Target, c.SKU, c.Name = a.balancer.URL(), sku, "Drill"
 	c.Token = a.Token
-	c.Rate, c.Duration = a.cfg.Rate, a.cfg.Duration
+	c.Rate, c.Duration, c.InFlight, c.Paced = a.cfg.Rate, a.cfg.Duration, a.cfg.InFlight, true
 	c.Buyers = int(float64(c.Rate) * c.Duration.Seconds())
 	c.Stock = c.Buyers / 2
 	c.Seed = a.cfg.Seed

@@ -23,6 +23,7 @@ type Config struct {
 
 	Names    []string      // drills to run, see function Names, or Storm alone; none means all drills
 	Rate     int           // orders per second
+	InFlight int           // limit of concurrent calls of the attack; 0 means none
 	Duration time.Duration // duration of each attack; it must be long enough to end the fault
 
 	Length time.Duration // duration of the storm, without the time to settle after each round
