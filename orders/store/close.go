@@ -102,13 +102,10 @@ func (s *Store) Cancel(ctx context.Context, buyer, id string) (*orders.Order, er
 // for which a sweeper locks a sale's row.
 const expireBatch = 200
 
-// expireWait limits the time that a sweeper spends on one sale, whose row may be locked. The
-// next sweep tries again.
-const expireWait = 500 * time.Millisecond
-
 // Expire closes overdue orders, up to expireBatch of each SKU, and returns the number of
 // orders by SKU. All nodes may call it at the same time. If no order is overdue, it takes no
-// lock.
+// lock. It spends at most a tenth of Timeout on one sale, whose row may be locked; the next
+// sweep tries again.
 func (s *Store) Expire(ctx context.Context) (map[string]int64, error) {
 	expired := map[string]int64{}
 	var errs []error
@@ -120,7 +117,7 @@ func (s *Store) Expire(ctx context.Context) (map[string]int64, error) {
 			return expired, errors.Join(append(errs, fmt.Errorf("look for overdue orders: %w", err))...)
 		}
 		for _, sku := range skus {
-			within, cancel := context.WithTimeout(ctx, expireWait)
+			within, cancel := context.WithTimeout(ctx, s.Timeout/10)
 			n, err := s.closeOrders(within, sku, from, orders.Expired, "")
 			cancel()
 			if n > 0 {
