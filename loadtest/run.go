@@ -118,7 +118,7 @@ func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 	}
 	for _, r := range runs {
 		r.operator = client.NewOperator(r.client, admin)
-		if err := r.operator.Open(ctx, r.c.saleTerms()); err != nil {
+		if err := r.operator.Open(ctx, r.c.saleTerms(), cmp.Or(c.Patience, 30*time.Second)); err != nil {
 			return fmt.Errorf("open the sale: %w", err)
 		}
 	}

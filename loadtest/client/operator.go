@@ -139,10 +139,15 @@ type Offer struct {
 	Available int64  `json:"available"`
 }
 
-// Open creates the sale and waits up to 30 s until the sale is open. It returns ErrSKUInUse if the
-// SKU has orders.
-func (o *Operator) Open(ctx context.Context, sale Sale) error {
+// Open creates the sale and waits up to patience until the sale is open. It returns ErrSKUInUse if
+// the SKU has orders.
+func (o *Operator) Open(ctx context.Context, sale Sale, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	page, err := o.page(ctx, "", 1)
+	for StatusOf(err) == http.StatusServiceUnavailable && Wait(ctx, 50*time.Millisecond) == nil {
+		page, err = o.page(ctx, "", 1)
+	}
 	switch {
 	case StatusOf(err) == http.StatusNotFound: // the SKU is new
 	case err != nil:
@@ -154,15 +159,15 @@ func (o *Operator) Open(ctx context.Context, sale Sale) error {
 	// past.
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	sale.OpensAt, sale.ClosesAt = now.Add(-time.Hour), now.Add(24*time.Hour)
-	_, err = o.Call(ctx, http.MethodPut, "/v1/admin/sales/"+o.sku, sale, nil)
-	// 503 means that the sale is stored but not yet at the gate.
-	if err != nil && StatusOf(err) != http.StatusServiceUnavailable {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
 	// An order before the opening would receive not_open, which the judge counts as a wrong answer.
-	for {
+	for put := false; ; {
+		if !put {
+			_, err = o.Call(ctx, http.MethodPut, "/v1/admin/sales/"+o.sku, sale, nil)
+			// 503 means that the sale may be stored, but is not yet at the gate.
+			if put = err == nil; !put && StatusOf(err) != http.StatusServiceUnavailable {
+				return err
+			}
+		}
 		s, err := o.Offer(ctx)
 		if err == nil && s.State == "open" {
 			return nil

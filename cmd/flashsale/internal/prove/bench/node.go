@@ -82,7 +82,7 @@ func (n *node) openSale(ctx context.Context, prefix string, skus, total int) err
 			operator := client.NewOperator(client.New(n.URL(), sku, http.DefaultClient), token)
 			return operator.Open(ctx, client.Sale{
 				Name: "Bench", Price: 1999, Currency: "EUR", Total: int64(total), UnitsPerBuyer: 1_000_000, PaymentWindowS: 86_400,
-			})
+			}, lab.Patience)
 		})
 	}
 	return g.Wait()
