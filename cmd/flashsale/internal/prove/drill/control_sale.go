@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -126,10 +127,11 @@ func (a *controlSale) balanced(ctx context.Context, epoch int64) error {
 	return err
 }
 
-// A placed order of the control sale, with its buyer.
+// A placed order of the control sale, with its buyer and the status of the answer.
 type placed struct {
-	ID    string
-	buyer string
+	ID     string
+	buyer  string
+	status int
 }
 
 // buy places an order of one unit by a new buyer and waits until it is durable.
@@ -137,14 +139,15 @@ func (a *controlSale) buy(ctx context.Context) (placed, error) {
 	return a.place(ctx, http.StatusCreated)
 }
 
-// place places an order of one unit by a new buyer and waits for an answer.
-func (a *controlSale) place(ctx context.Context, want int) (p placed, err error) {
+// place places an order of one unit by a new buyer, and repeats it until an answer with the
+// order has one of the statuses.
+func (a *controlSale) place(ctx context.Context, want ...int) (p placed, err error) {
 	a.buyers++
 	p.buyer = fmt.Sprint("control-", a.buyers)
 	err = a.until(ctx, fmt.Sprintf("an order of the control sale is answered %d", want), func(ctx context.Context) bool {
 		c := a.order(ctx, p.buyer, 0)
-		if c.Status == want && c.Order != nil {
-			p.ID = c.Order.ID
+		if slices.Contains(want, c.Status) && c.Order != nil {
+			p.ID, p.status = c.Order.ID, c.Status
 		}
 		return p.ID != ""
 	})

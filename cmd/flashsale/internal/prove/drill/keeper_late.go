@@ -13,7 +13,8 @@ import (
 )
 
 func keeperLate(ctx context.Context, a *controlSale) error {
-	err := tries(5, "every keeper noticed the lost lock too early", func() (bool, error) { return a.lateTransaction(ctx) })
+	err := tries(5, "no order was queued while its transaction was held, or every keeper noticed the lost lock too early",
+		func() (bool, error) { return a.lateTransaction(ctx) })
 	if err != nil {
 		return fmt.Errorf("hold back a transaction of the old keeper: %w", err)
 	}
@@ -73,8 +74,8 @@ func (a *controlSale) lateScript(ctx context.Context) (err error) {
 
 // lateTransaction delays the keeper's transaction that would store an order. Redis loses
 // all keys of the sale and the lock, and another node takes over. Then the transaction
-// continues. lateTransaction returns false if the keeper noticed the loss before, so that
-// the fence was not tested.
+// continues. lateTransaction returns false if the fence was not tested, because the held
+// statement was another one, or because the keeper noticed the loss before.
 func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err error) {
 	fence, err := a.kept(ctx)
 	if err != nil {
@@ -82,7 +83,7 @@ func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err erro
 	}
 	bought := make(chan placed, 1)
 	go func() {
-		p, _ := a.place(ctx, http.StatusAccepted)
+		p, _ := a.place(ctx, http.StatusAccepted, http.StatusCreated)
 		bought <- p
 	}()
 	keeper, statement, err := a.breakpoint(ctx, "a keeper stores an order", func(n *lab.Node) *wire.Catch {
@@ -93,8 +94,8 @@ func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err erro
 	}
 	defer statement.Drop()
 	order := <-bought
-	if order.ID == "" {
-		return false, errors.New("place an order for the held transaction: the order was not queued")
+	if order.status != http.StatusAccepted {
+		return false, ctx.Err()
 	}
 	// Without answers to its renewals, the keeper notices the loss only by its own clock.
 	renewals := keeper.Redis.HoldAll(wire.Contains(a.lock()))
@@ -138,12 +139,13 @@ func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err erro
 	return true, a.balanced(ctx, epoch)
 }
 
-// kept waits until takeovers of the sale have ended, and returns the fence.
+// kept waits until takeovers of the sale have ended and its gate is built, and returns the
+// fence.
 func (a *controlSale) kept(ctx context.Context) (fence int64, err error) {
 	since := time.Now()
 	err = a.until(ctx, "the control sale is kept", func(ctx context.Context) bool {
 		now, err := a.inSale(ctx, "fence")
-		if err != nil || now != fence {
+		if err != nil || now != fence || a.gate(ctx, "available") < 0 {
 			fence, since = now, time.Now()
 		}
 		return time.Since(since) > lease/4

@@ -148,7 +148,7 @@ func (a *round) evidence(rows []judge.Row) (all []judge.Evidence) {
 
 // open opens the sales and waits until every node sells them.
 func (a *round) open(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, lab.Patience)
 	defer cancel()
 	for i, sku := range a.skus {
 		for a.put(ctx, 0, sku, int64(10+10*i), a.opened.Add(24*time.Hour)) != nil {

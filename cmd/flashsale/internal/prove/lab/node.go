@@ -147,8 +147,8 @@ func Get(ctx context.Context, url string) (string, error) {
 	return string(body), err
 }
 
-// Patience is the longest wait for a condition.
-const Patience = 30 * time.Second
+// Patience is the longest wait for a condition, also on a busy machine.
+const Patience = 2 * time.Minute
 
 // Until polls a condition for at most Patience. Its error names the condition.
 func Until(ctx context.Context, every time.Duration, what string, condition func(ctx context.Context) (bool, error)) error {
