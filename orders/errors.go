@@ -77,5 +77,5 @@ var ErrChanged = errors.New("orders: the order has changed since it was read")
 // ErrNotAnnounced is returned for a new epoch that was not announced first (ModeChanging).
 var ErrNotAnnounced = errors.New("orders: the change of the sale's epoch was not announced")
 
-// ErrPrecondition is returned to an operator if If-Match does not match the sale.
-var ErrPrecondition = errors.New("orders: the sale was changed since the ETag in If-Match")
+// ErrPrecondition is returned to an operator if the sale does not meet a Precondition.
+var ErrPrecondition = errors.New("orders: the sale does not meet the precondition of the change")

@@ -3,6 +3,7 @@ package orders
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -74,11 +75,12 @@ type Offer struct {
 func (o Offer) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		*Sale
+		Version   string `json:"version"`
 		Available int64  `json:"available"`
 		OpensAt   stamp  `json:"opens_at"`
 		ClosesAt  stamp  `json:"closes_at"`
 		State     string `json:"state"`
-	}{&o.Sale, max(o.Available, 0), stamp(o.OpensAt), stamp(o.ClosesAt), o.State(o.Now, o.Available)})
+	}{&o.Sale, o.Version(), max(o.Available, 0), stamp(o.OpensAt), stamp(o.ClosesAt), o.State(o.Now, o.Available)})
 }
 
 // Limits of a sale's numbers. They are far beyond any shop, and a total times a price fits
@@ -121,22 +123,26 @@ func isImageURL(s string) bool {
 	return u.Scheme == "https" && u.Hostname() != "" || s[0] == '/' && !strings.HasPrefix(s, "//")
 }
 
-// ETag returns the ETag of the sale. It changes with every change by an operator, and does
+// Version returns the version of the sale. It changes with every change by an operator, and does
 // not change when units are sold.
-func (s *Sale) ETag() string {
-	return `"` + strconv.FormatInt(s.UpdatedAt.UnixMilli(), 36) + `"`
+func (s *Sale) Version() string { return strconv.FormatInt(s.UpdatedAt.UnixMilli(), 36) }
+
+// A Precondition reports whether an operator may change a sale, which is nil if it does not exist.
+type Precondition func(*Sale) bool
+
+// IfMatch is the Precondition that one of the values of If-Match is * or the sale's version in
+// quotes.
+func IfMatch(values ...string) Precondition {
+	return func(s *Sale) bool {
+		return s != nil && slices.ContainsFunc(strings.Split(strings.Join(values, ","), ","), func(tag string) bool {
+			tag = strings.TrimSpace(tag)
+			return tag == "*" || tag == `"`+s.Version()+`"`
+		})
+	}
 }
 
-// Matches reports whether one of the values of If-Match is the sale's ETag or *. A proxy that
-// compresses responses turns an ETag "x" into W/"x", so W/"x" matches as well.
-func (s *Sale) Matches(ifMatch []string) bool {
-	for tag := range strings.SplitSeq(strings.Join(ifMatch, ","), ",") {
-		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == "*" || tag == s.ETag() {
-			return true
-		}
-	}
-	return false
-}
+// IfNew is the Precondition that the sale does not exist.
+func IfNew(s *Sale) bool { return s == nil }
 
 // Storable reports whether MySQL and SQLite can both store t.
 func Storable(t time.Time) bool {

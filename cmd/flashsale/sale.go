@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"time"
 
 	"flashsale/cmd/flashsale/internal/operate/api"
@@ -49,9 +50,10 @@ func (saleCreate) Help() string {
 func (c *saleCreate) Run(ctx context.Context, s streams) error {
 	server := c.operator()
 	now := time.Now()
+	known := fmt.Errorf("%s is on sale already at %s: flashsale sale restock changes its total", c.SKU, c.Target)
 	switch _, at, err := server.Sale(ctx, c.SKU); {
 	case err == nil:
-		return fmt.Errorf("%s is on sale already at %s: flashsale sale restock changes its total", c.SKU, c.Target)
+		return known
 	case client.StatusOf(err) != http.StatusNotFound:
 		return err
 	case !at.IsZero():
@@ -62,7 +64,10 @@ func (c *saleCreate) Run(ctx context.Context, s streams) error {
 		Name: cmp.Or(c.Name, c.SKU), Description: c.Description, ImageURL: c.Image, Price: c.Price, Currency: c.Currency, Total: c.Total, UnitsPerBuyer: c.PerBuyer,
 		OpensAt: c.OpensAt.UTC(), ClosesAt: c.OpensAt.UTC().Add(c.For), PaymentWindowS: int64(c.PaymentWindow / time.Second),
 		ReserveOn: c.ReserveOn,
-	})
+	}, "If-None-Match", "*")
+	if client.StatusOf(err) == http.StatusPreconditionFailed { // another operator was faster
+		return known
+	}
 	return c.printSale(s, server, sale, err)
 }
 
@@ -142,7 +147,7 @@ func (c *saleRestock) Run(ctx context.Context, s streams) error {
 		} else {
 			sale.Total += *c.By
 		}
-		changed, err := server.PutSale(ctx, c.SKU, sale.Sale, sale.ETag)
+		changed, err := server.PutSale(ctx, c.SKU, sale.Sale, "If-Match", strconv.Quote(sale.Version))
 		switch {
 		case err == nil:
 			return c.printSale(s, server, changed, nil)

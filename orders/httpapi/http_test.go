@@ -162,7 +162,7 @@ func TestBadRequests(t *testing.T) {
 
 const (
 	orderFields = "amount buyer closed_at created_at currency expires_at id paid_at quantity sku status"
-	saleFields  = "available closes_at currency name opens_at payment_window_s per_buyer_limit price reserve_on sku state total"
+	saleFields  = "available closes_at currency name opens_at payment_window_s per_buyer_limit price reserve_on sku state total version"
 )
 
 var (

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/gin-gonic/gin"
 
@@ -28,8 +29,12 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 	if err := wrong.Err(); err != nil {
 		return err
 	}
+	conditions, err := preconditions(c.Request.Header)
+	if err != nil {
+		return err
+	}
 	defer h.offers.Forget() // also after an error, because the database may have the change
-	offer, created, err := h.service.PutSale(c.Request.Context(), sale, c.Request.Header["If-Match"]...)
+	offer, created, err := h.service.PutSale(c.Request.Context(), sale, conditions...)
 	if err != nil {
 		return err
 	}
@@ -38,17 +43,33 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 		status = http.StatusCreated
 		c.Header("Location", "/v1/sales/"+offer.SKU)
 	}
-	c.Header("ETag", offer.ETag())
 	c.JSON(status, offer)
 	return nil
 }
 
+// preconditions returns the preconditions in a request's header.
+func preconditions(header http.Header) (list []orders.Precondition, err error) {
+	if values, given := header["If-Match"]; given {
+		list = append(list, orders.IfMatch(values...))
+	}
+	if values, given := header["If-None-Match"]; given {
+		list = append(list, orders.IfNew)
+		if !slices.Equal(values, []string{"*"}) {
+			err = invalid("If-None-Match", "must be *, which means that the sale must not exist")
+		}
+	}
+	return list, err
+}
+
 // EndSale handles POST /v1/admin/sales/{sku}/close. The request has no body.
 func (h *Handlers) EndSale(c *gin.Context) error {
+	conditions, err := preconditions(c.Request.Header)
+	if err != nil {
+		return err
+	}
 	defer h.offers.Forget()
-	offer, err := h.service.EndSale(c.Request.Context(), c.Param("sku"), c.Request.Header["If-Match"]...)
+	offer, err := h.service.EndSale(c.Request.Context(), c.Param("sku"), conditions...)
 	if err == nil {
-		c.Header("ETag", offer.ETag())
 		c.JSON(http.StatusOK, offer)
 	}
 	return err

@@ -15,9 +15,9 @@ import (
 
 // PutSale creates or changes a sale, and returns the row as it was written. The UpdatedAt of a
 // new sale is its CreatedAt. A change of ReserveOn (default OnOrder) does not affect existing
-// orders, whose status shows whether they have units. If ifMatch is not empty, one of its
-// values must match the sale. Errors: *InvalidError, ErrBelowSold, ErrPrecondition.
-func (s *Store) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...string) (orders.Sale, error) {
+// orders, whose status shows whether they have units. Errors: *InvalidError, ErrBelowSold,
+// ErrPrecondition.
+func (s *Store) PutSale(ctx context.Context, sale orders.Sale, conditions ...orders.Precondition) (orders.Sale, error) {
 	if sale.ReserveOn == "" {
 		sale.ReserveOn = orders.OnOrder
 	}
@@ -26,9 +26,9 @@ func (s *Store) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...string
 	}
 	sale.OpensAt, sale.ClosesAt = sale.OpensAt.UTC().Truncate(time.Millisecond), sale.ClosesAt.UTC().Truncate(time.Millisecond)
 	put := func(tx *gorm.DB) (orders.Sale, error) {
-		old, err := s.lockSaleIf(tx, sale.SKU, ifMatch)
+		old, err := s.lockSaleIf(tx, sale.SKU, conditions)
 		if errors.Is(err, orders.ErrNotFound) {
-			return s.createSale(tx, sale, ifMatch)
+			return s.createSale(tx, sale)
 		}
 		if err != nil {
 			return sale, err
@@ -59,10 +59,7 @@ func (s *Store) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...string
 	return changed, wrap(err, "put sale %s", sale.SKU)
 }
 
-func (s *Store) createSale(tx *gorm.DB, sale orders.Sale, ifMatch []string) (orders.Sale, error) {
-	if len(ifMatch) > 0 {
-		return sale, orders.ErrPrecondition
-	}
+func (s *Store) createSale(tx *gorm.DB, sale orders.Sale) (orders.Sale, error) {
 	now, err := s.readTime(tx)
 	if err != nil {
 		return sale, err
@@ -73,11 +70,11 @@ func (s *Store) createSale(tx *gorm.DB, sale orders.Sale, ifMatch []string) (ord
 }
 
 // EndSale ends a sale now, by the database's clock, and returns it. If the sale has not opened
-// yet, OpensAt becomes one second ago. If the sale has ended before, nothing changes. For
-// ifMatch see PutSale. Errors: ErrNotFound, ErrPrecondition.
-func (s *Store) EndSale(ctx context.Context, sku string, ifMatch ...string) (orders.Sale, error) {
+// yet, OpensAt becomes one second ago. If the sale has ended before, nothing changes. Errors:
+// ErrNotFound, ErrPrecondition.
+func (s *Store) EndSale(ctx context.Context, sku string, conditions ...orders.Precondition) (orders.Sale, error) {
 	closed, err := transact(ctx, s, func(tx *gorm.DB) (orders.Sale, error) {
-		old, err := s.lockSaleIf(tx, sku, ifMatch)
+		old, err := s.lockSaleIf(tx, sku, conditions)
 		if err != nil {
 			return orders.Sale{}, err
 		}
@@ -94,16 +91,24 @@ func (s *Store) EndSale(ctx context.Context, sku string, ifMatch ...string) (ord
 	return closed, wrap(err, "end sale %s", sku)
 }
 
-// lockSaleIf is LockSale with a check of If-Match.
-func (s *Store) lockSaleIf(tx *gorm.DB, sku string, ifMatch []string) (*LockedSale, error) {
+// lockSaleIf is LockSale with a check of the preconditions, also for a missing sale.
+func (s *Store) lockSaleIf(tx *gorm.DB, sku string, conditions []orders.Precondition) (*LockedSale, error) {
 	sale, err := s.LockSale(tx, sku)
-	if err == nil && len(ifMatch) > 0 && !sale.Matches(ifMatch) {
-		err = orders.ErrPrecondition
+	var found *orders.Sale
+	if err == nil {
+		found = &sale.Sale
+	} else if !errors.Is(err, orders.ErrNotFound) {
+		return nil, err
+	}
+	for _, isMet := range conditions {
+		if !isMet(found) {
+			return nil, orders.ErrPrecondition
+		}
 	}
 	return sale, err
 }
 
-// writeSale writes an operator's change of a sale whose row is locked. UpdatedAt is the ETag,
+// writeSale writes an operator's change of a sale whose row is locked. UpdatedAt is the version,
 // so it increases even if two changes happen within one millisecond.
 func writeSale(tx *gorm.DB, old *LockedSale, next orders.Sale) (orders.Sale, error) {
 	next.UpdatedAt = old.Now

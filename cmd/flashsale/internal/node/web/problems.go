@@ -43,7 +43,7 @@ var failures = []struct {
 	{orders.ErrInProgress, 409, "in_progress", "The order is not durable yet. Try again in a moment."},
 	{ErrCrowdRunning, 409, "in_progress", "A demo crowd is already running."},
 	{orders.ErrBelowSold, 409, "below_sold", "The total would be lower than the number of units sold."},
-	{orders.ErrPrecondition, 412, "precondition_failed", "If-Match does not have the ETag of the sale: the sale was changed meanwhile, or does not exist. Read it again."},
+	{orders.ErrPrecondition, 412, "precondition_failed", "The sale is not as If-Match or If-None-Match requires: another operator has changed or created it, or it does not exist. Read it again, and send its version in quotes."},
 	{orders.ErrNotFound, 404, "not_found", "The sale or order does not exist, or it belongs to another buyer."},
 	{httpapi.ErrMediaType, 415, "unsupported_media_type", "The body must be application/json in UTF-8."},
 	{auth.ErrUnauthorized, 401, "unauthorized", "A valid bearer token is needed."},
