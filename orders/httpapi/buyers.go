@@ -46,12 +46,12 @@ func (h *Handlers) PlaceOrder(c *gin.Context) error {
 		c.Header("Idempotent-Replayed", "true")
 	}
 	if o.Status != orders.Reserved {
-		c.Header("Location", "/v1/orders/"+o.ID)
+		c.Header("Location", h.Prefix(c)+"/v1/orders/"+o.ID)
 		c.JSON(http.StatusCreated, o.JSON())
 		return nil
 	}
 	// SKU and key find the order if it becomes durable under another id.
-	where := "/v1/orders/" + o.ID + "?sku=" + url.QueryEscape(o.SKU)
+	where := h.Prefix(c) + "/v1/orders/" + o.ID + "?sku=" + url.QueryEscape(o.SKU)
 	if p.Key != "" {
 		where += "&key=" + url.QueryEscape(p.Key)
 	}

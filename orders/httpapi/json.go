@@ -41,13 +41,15 @@ type Handlers struct {
 	// PayForAnyBuyer lets PayOrder pay the orders of all buyers. It is for a payment service that
 	// calls PayOrder once it has received the money.
 	PayForAnyBuyer bool
+	// Prefix returns the path prefix of the URLs in responses. By default there is none.
+	Prefix func(*gin.Context) string
 
 	offers coalesce.Fresh[offerBytes]
 }
 
 // New returns the handlers of s. buyer becomes Handlers.Buyer.
 func New(s *shop.Service, buyer func(*gin.Context) string) *Handlers {
-	h := &Handlers{service: s, Buyer: buyer}
+	h := &Handlers{service: s, Buyer: buyer, Prefix: func(*gin.Context) string { return "" }}
 	h.offers = coalesce.Fresh[offerBytes]{Age: offerAge, Make: h.readOffers}
 	return h
 }

@@ -41,7 +41,7 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 	status := http.StatusOK
 	if created {
 		status = http.StatusCreated
-		c.Header("Location", "/v1/sales/"+offer.SKU)
+		c.Header("Location", h.Prefix(c)+"/v1/sales/"+offer.SKU)
 	}
 	c.JSON(status, offer)
 	return nil

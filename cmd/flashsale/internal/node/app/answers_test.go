@@ -1,8 +1,13 @@
 package app
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"flashsale/cmd/flashsale/internal/node/web"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
@@ -59,4 +64,89 @@ func TestPreconditions(t *testing.T) {
 	check.Eventually(t, "the public answer has the new version", func() bool { return n.known("GET", "/v1/sales/S", "", "").version() == version })
 	closed := n.known("POST", "/v1/admin/sales/S/close", op, "", "If-Match: "+version).want(200).contains(`"state":"closed"`).version()
 	put("If-Match: " + closed).want(200)
+}
+
+// HEAD is answered like GET, without the body. Answers to one caller must not be stored, and no
+// browser may guess another type for JSON.
+func TestHeadersOfAnswers(t *testing.T) {
+	t.Parallel()
+	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
+	n.put("S", 10, 5, 900)
+	id := n.sold("S", "ann").id()
+	doc, err := openapi3.NewLoader().LoadFromData(web.OpenAPI)
+	check.Must(t, err)
+	for path, item := range doc.Paths.Map() {
+		if item.Get == nil {
+			continue
+		}
+		token := n.token("ann", false)
+		if strings.HasPrefix(path, "/v1/admin/") {
+			token = n.token("op", true)
+		}
+		path := strings.NewReplacer("{sku}", "S", "{id}", id).Replace(path)
+		query := map[string]string{"/v1/admin/orders": "?buyer=ann", "/v1/live": "?sku=S"}[path]
+		if path == "/v1/live" { // its GET does not end
+			token = ""
+		}
+		head := n.send("HEAD", path+query, token, "")
+		if head.want(200); path == "/v1/live" {
+			if head.header.Get("Content-Type") != "text/event-stream" {
+				t.Errorf("HEAD %s: got %v, want the type of the stream", path, head.header)
+			}
+			continue
+		}
+		get := n.send("GET", path+query, token, "").want(200)
+		for _, name := range []string{"Content-Type", "Cache-Control", "X-Content-Type-Options"} {
+			if head.header.Get(name) != get.header.Get(name) {
+				t.Errorf("%s of %s: got %q for HEAD and %q for GET, want the same", name, path, head.header.Get(name), get.header.Get(name))
+			}
+		}
+		if head.body != "" {
+			t.Errorf("HEAD %s: got the body %s, want none", path, head.body)
+		}
+		if get.header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("GET %s: got %v, want nosniff", path, get.header)
+		}
+		if private := strings.HasPrefix(path, "/v1/orders") || strings.HasPrefix(path, "/v1/admin/"); private && get.header.Get("Cache-Control") != "no-store" {
+			t.Errorf("GET %s: got Cache-Control %q, want no-store", path, get.header.Get("Cache-Control"))
+		}
+	}
+	// A cache may keep a 404 without Cache-Control, and then hide a sale that is created later.
+	for _, a := range []answer{n.send("GET", "/v1/sales/T", "", "").want(404), n.send("GET", "/v1/orders", "", "").want(401), n.order("S", "bob").want(201)} {
+		if a.header.Get("Cache-Control") != "no-store" || a.header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("call %s: got %v, want no-store and nosniff", a.call, a.header)
+		}
+	}
+	n.send("HEAD", "/v1/admin/sales/S/close", n.token("op", true), "").want(405)
+}
+
+// Behind a path prefix, Location has the prefix that a trusted proxy names.
+func TestLocationBehindAPrefix(t *testing.T) {
+	t.Parallel()
+	s := servertest.Open(t, servers.KindEmbedded)
+	n := start(t, s, func(c *Config) { c.TrustedProxies = []string{"192.0.2.1", "127.0.0.0/8"} })
+	for i, c := range []struct{ sent, want string }{
+		{"/shop", "/shop/v1/"}, {"/a/b-c/", "/a/b-c/v1/"}, {"/", "/v1/"}, {"shop", "/v1/"}, {"//example.com", "/v1/"}, {"/a,/b", "/v1/"}, {"/a/../b", "/v1/"}, {"/a?b", "/v1/"},
+	} {
+		sku := fmt.Sprint("S", i)
+		op := n.token("op", true)
+		where := n.known("PUT", "/v1/admin/sales/"+sku, op, terms(t, nil), "X-Forwarded-Prefix: "+c.sent).want(201).where()
+		check.Eventually(t, sku+" can be ordered", func() bool { return n.order(sku, "bob").status == 201 })
+		for _, header := range []string{"Prefer: respond-async", "Prefer: wait=9"} {
+			order := n.orderBy(sku, "ann", header[len(header)-1:], header, "X-Forwarded-Prefix: "+c.sent).ok().where()
+			if !strings.HasPrefix(order, c.want+"orders/") || where != c.want+"sales/"+sku {
+				t.Errorf("Location with the prefix %s: got %s and %s, want both to begin with %s", c.sent, order, where, c.want)
+			}
+		}
+	}
+	for proxy, want := range map[string]string{"127.0.0.1": "/shop/v1/orders/", "198.51.100.0/24": "/v1/orders/"} {
+		other := start(t, s, func(c *Config) { c.TrustedProxies = []string{proxy} })
+		check.Eventually(t, "an order through another node", func() bool {
+			a := other.orderBy("S0", "eve-"+proxy[:3], "k", "X-Forwarded-Prefix: /shop")
+			if a.status < 300 && !strings.HasPrefix(a.where(), want) {
+				t.Errorf("Location if %s is trusted: got %s, want it to begin with %s", proxy, a.where(), want)
+			}
+			return a.status < 300
+		})
+	}
 }
