@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -64,6 +65,58 @@ func TestPreconditions(t *testing.T) {
 	check.Eventually(t, "the public answer has the new version", func() bool { return n.known("GET", "/v1/sales/S", "", "").version() == version })
 	closed := n.known("POST", "/v1/admin/sales/S/close", op, "", "If-Match: "+version).want(200).contains(`"state":"closed"`).version()
 	put("If-Match: " + closed).want(200)
+}
+
+// A malformed order takes a token of its address, because its answer costs more than a refusal. A
+// well-formed order takes one token, too.
+func TestMalformedOrdersAreLimited(t *testing.T) {
+	t.Parallel()
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitIP = parseLimit(t, "1/h:3") })
+	n.put("S", 10, 5, 900)
+	ann := n.token("ann", false)
+	for name, c := range map[string]struct {
+		body, header string
+		status       int
+	}{
+		"unknown field": {`{"x":1}`, "", 400}, "bad quantity": {`{"sku":"S","quantity":0}`, "", 400}, "no JSON": {`{`, "", 400},
+		"bad key": {`{"sku":"S","quantity":1}`, "Idempotency-Key: a b", 400}, "media type": {`{"sku":"S","quantity":1}`, "Content-Type: text/plain", 415},
+		"encoding": {`{"sku":"S","quantity":1}`, "Content-Encoding: gzip", 415}, "well-formed": {`{"sku":"S","quantity":1}`, "Content-Encoding: identity", 201},
+	} {
+		ip := nextAddress()
+		var statuses []int
+		for range 4 {
+			a := n.send("POST", "/v1/orders", ann, c.body, "X-Forwarded-For: "+ip, cmp.Or(c.header, "Accept: */*"))
+			if statuses = append(statuses, a.status); a.status == 429 && a.header.Get("Retry-After") == "" {
+				t.Errorf("refused order, %s: got %v, want Retry-After", name, a.header)
+			}
+		}
+		if got, want := fmt.Sprint(statuses), fmt.Sprint([]int{c.status, c.status, c.status, 429}); got != want {
+			t.Errorf("four orders of an address, %s: got %s, want %s", name, got, want)
+		}
+	}
+}
+
+// The answer to a body with many faults is small. It lists ten of them.
+func TestTenFaultsAreListed(t *testing.T) {
+	t.Parallel()
+	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
+	op := n.token("op", true)
+	var fields []string
+	for i := range 500 {
+		fields = append(fields, fmt.Sprintf(`"%x":1`, i))
+	}
+	for call, body := range map[string]string{
+		"POST /v1/orders":        "{" + strings.Join(fields, ",") + "}",
+		"PUT /v1/admin/sales/S":  "{" + strings.Join(fields[:300], ",") + "}",
+		"PUT /v1/admin/sales/..": `{"description":"` + strings.Repeat("x", 501) + `","image_url":"x","reserve_on":"x"}`,
+	} {
+		method, path, _ := strings.Cut(call, " ")
+		var p struct{ Errors []struct{ Field string } }
+		a := n.send(method, path, op, body).want(400, "invalid_request")
+		if a.into(t, &p); len(p.Errors) != 10 || len(a.body) > 4<<10 {
+			t.Errorf("%s with %d bytes: got %d faults in %d bytes, want 10 in at most 4 kB", call, len(body), len(p.Errors), len(a.body))
+		}
+	}
 }
 
 // HEAD is answered like GET, without the body. Answers to one caller must not be stored, and no

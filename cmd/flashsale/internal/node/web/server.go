@@ -27,9 +27,10 @@ import (
 type Config struct {
 	Service        *shop.Service
 	Verifier       *auth.Verifier
+	LimitPlace     *admission.Control // limiter of malformed orders on RoutePlace
 	LimitPay       *admission.Control // limiter of RoutePay
 	LimitRead      *admission.Control // limiter of RouteRead
-	LimitIP        limit.Limit        // limit per address on RoutePay and RouteRead
+	LimitIP        limit.Limit        // limit per address
 	TrustedProxies []string           // addresses or CIDRs whose X-Forwarded-For is trusted
 	Checks         []Check            // the dependencies that /readyz checks
 	Registry       *prometheus.Registry
@@ -121,6 +122,7 @@ func (s *Server) routes() {
 	address := func(c *gin.Context) (int, []ratelimit.Bucket) {
 		return 1, httplimit.AddressBuckets(c.ClientIP(), s.cfg.LimitIP)
 	}
+	malformed := ginlimit.Middleware(s.cfg.LimitPlace, address, s.fail)
 	reads := ginlimit.Middleware(s.cfg.LimitRead, address, s.fail)
 	pays := ginlimit.Middleware(s.cfg.LimitPay, address, s.fail)
 
@@ -129,7 +131,7 @@ func (s *Server) routes() {
 	v1.Match(reading, "/live", reads, s.handle(s.watch)) // not bounded: a stream of events
 
 	mine := v1.Group("/orders", s.authenticate)
-	mine.POST("", s.handle(h.PlaceOrder)) // calls the limiter itself, after the sold-out memory
+	mine.POST("", s.place(h.PlaceOrder, malformed)) // calls the limiter itself, after the sold-out memory
 	mine.Match(reading, "", bounded, reads, s.handle(h.ListOrders))
 	mine.Match(reading, "/:id", bounded, reads, s.handle(h.GetOrder))
 	if h.PayForAnyBuyer = s.cfg.PayScope != ""; h.PayForAnyBuyer { // the provider pays for all buyers, so its payments are not limited
