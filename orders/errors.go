@@ -18,6 +18,9 @@ var (
 	ErrUnavailable = errors.New("orders: a dependency is not available") // the outcome is unknown, or nothing was done: retry
 )
 
+// ErrClaimed is ErrOrderClosed for a payment that has a refund claim.
+var ErrClaimed = fmt.Errorf("%w, and a refund claim is recorded for the payment", ErrOrderClosed)
+
 // ErrOnItsWay is returned to an operator if a change is stored in the database but may not
 // have reached the gate. It is joined with ErrUnavailable.
 var ErrOnItsWay = errors.New("orders: the change is stored, but may not have reached the gate")

@@ -203,3 +203,28 @@ func TestLocationBehindAPrefix(t *testing.T) {
 		})
 	}
 }
+
+// The text of a refusal names what has happened.
+func TestTextOfOrderClosed(t *testing.T) {
+	t.Parallel()
+	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
+	n.put("S", 10, 5, 900)
+	where := n.sold("S", "ann").where()
+	n.cancel("ann", where).want(200)
+	detail := func(a answer) string {
+		var p struct{ Detail string }
+		a.want(409, "order_closed").into(t, &p)
+		return p.Detail
+	}
+	for i := range 11 {
+		text := detail(n.pay("ann", where, fmt.Sprint("r", i)))
+		if recorded := strings.Contains(text, "a refund claim is recorded"); recorded != (i < 10) {
+			t.Errorf("payment %d of a cancelled order: got the text %q, want it to say that a claim is recorded: %t", i, text, i < 10)
+		}
+	}
+	expired := n.orderBy("S", "ann", "k2").want(201).where()
+	check.Must(t, n.store.DB.Exec("UPDATE orders SET status = 'expired', closed_at = expires_at WHERE id = ?", strings.TrimPrefix(expired, "/v1/orders/")).Error)
+	if text := detail(n.cancel("ann", expired)); strings.Contains(text, "claim") {
+		t.Errorf("cancellation of an expired order: got the text %q, want no word of a claim", text)
+	}
+}

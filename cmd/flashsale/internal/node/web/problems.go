@@ -9,6 +9,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/orders"
 	"flashsale/orders/httpapi"
+	"flashsale/ratelimit"
 )
 
 var (
@@ -34,11 +35,12 @@ var failures = []struct {
 	detail string
 }{
 	{inventory.ErrSoldOut, 409, "sold_out", "Fewer units are left than the order asks for."},
-	{inventory.ErrBuyerLimit, 409, "buyer_limit", "With this order you would exceed a limit per buyer: the units of this sale, or the number of orders, cancelled ones included."},
+	{inventory.ErrBuyerLimit, 409, "buyer_limit", "The order exceeds a limit per buyer: the units that a buyer may have of this sale, or the orders that a buyer may make, cancelled orders included."},
 	{inventory.ErrNotOpen, 409, "not_open", "The sale has not opened yet."},
 	{inventory.ErrClosed, 409, "closed", "The sale is over."},
 	{inventory.ErrMismatch, 422, "idempotency_mismatch", "This Idempotency-Key was used with another body."},
 	{orders.ErrAlreadyPaid, 409, "already_paid", "The order is already paid."},
+	{orders.ErrClaimed, 409, "order_closed", "The order is cancelled, expired or rejected. The payment is refused, and a refund claim is recorded for it."},
 	{orders.ErrOrderClosed, 409, "order_closed", "The order is cancelled, expired or rejected."},
 	{orders.ErrInProgress, 409, "in_progress", "The order is not durable yet. Try again in a moment."},
 	{ErrCrowdRunning, 409, "in_progress", "A demo crowd is already running."},
@@ -52,6 +54,7 @@ var failures = []struct {
 	{errNotFound, 404, "not_found", "No route has this path."},
 	{errMethod, 405, "method_not_allowed", "This route does not allow this method."},
 	{inventory.ErrInvalid, 400, "invalid_request", "The request is malformed."},
+	{ratelimit.ErrBadRequest, 400, "invalid_request", "The request is malformed."},
 	{errUnexpected, 500, "internal", "The server failed unexpectedly. The error has been logged."},
 	{orders.ErrOnItsWay, 503, "unavailable", "The change is stored, but may not be effective yet. Read the sale before you repeat the change."},
 	{live.ErrFull, 503, "unavailable", "This node has too many live streams. Try again later."},
