@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"flashsale/inventory"
@@ -96,11 +97,11 @@ func (s *Sale) Validate() error {
 	var f Fields
 	f.Check(IsSKU(s.SKU), "sku", "must be 1 to 64 characters of A-Z a-z 0-9 . _ -")
 	f.Check(s.SKU != "." && s.SKU != "..", "sku", "must not be . or .., which paths do without")
-	length := utf8.RuneCountInString(s.Name)
-	f.Check(length >= 1 && length <= 200, "name", "must be 1 to 200 characters long")
+	f.Check(utf8.RuneCountInString(s.Name) <= 200 && strings.ContainsFunc(s.Name, isVisible), "name",
+		"must be 1 to 200 characters long, of which one is visible")
 	f.Check(utf8.RuneCountInString(s.Description) <= 500, "description", "must be at most 500 characters long")
 	f.Check(s.ImageURL == "" || isImageURL(s.ImageURL), "image_url",
-		"must be an https URL, or a path that begins with one /, of at most 500 visible ASCII characters without \\")
+		"must be an https URL without a user, or a path that begins with one /, of at most 500 visible ASCII characters without \\")
 	f.Check(s.Price >= 0 && s.Price <= maxPrice, "price", "must be 0 to %d minor units", maxPrice)
 	f.Check(len(s.Currency) == 3 && strings.Trim(s.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "", "currency", "must be three capital letters, as in ISO 4217")
 	f.Check(s.Total >= 0 && s.Total <= MaxTotal, "total", "must be 0 to %d units", MaxTotal)
@@ -113,11 +114,18 @@ func (s *Sale) Validate() error {
 	return f.Err()
 }
 
+// isVisible reports whether a reader sees r: a letter, digit, punctuation mark or symbol. The fillers
+// of Hangul and the empty Braille pattern count as letters and symbols, but show nothing.
+func isVisible(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) && !unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) && r != '\u2800'
+}
+
 // isImageURL reports whether a page may load an image from s. It rejects backslashes and a
-// leading //, because browsers treat \ as / and would load the image from another host.
+// leading //, because browsers treat \ as / and would load the image from another host. It rejects
+// credentials, because every visitor of the page could read them.
 func isImageURL(s string) bool {
 	u, err := url.Parse(s)
-	if err != nil || !VisibleASCII(s, 500) || strings.Contains(s, `\`) {
+	if err != nil || !VisibleASCII(s, 500) || strings.Contains(s, `\`) || u.User != nil {
 		return false
 	}
 	return u.Scheme == "https" && u.Hostname() != "" || s[0] == '/' && !strings.HasPrefix(s, "//")
