@@ -70,6 +70,9 @@ func TestOperatorsCommands(t *testing.T) {
 	fails("currency", "sale", "create", "sneaker", "--price", "1", "--total", "1", "--currency", "euro")
 	must("price           129.00 EUR", "sale", "create", "sneaker", "--price", "12900", "--total", "10", "--per-buyer", "3")
 	fails("on sale already", "sale", "create", "sneaker", "--price", "1", "--total", "99")
+	for range 3 { // the server lists the sale a second after the last change
+		must("sneaker", "sale", "show", "--all")
+	}
 	must("open", "sale", "show", "sneaker")
 
 	id := buys(t, node, "ann", "sneaker", 2)

@@ -72,23 +72,39 @@ func (c *saleCreate) Run(ctx context.Context, s streams) error {
 }
 
 type saleShow struct {
-	SKU         string `arg:"" optional:"" help:"SKU of the sale. Default: all sales, one line each."`
+	SKU         string `arg:"" optional:"" help:"SKU of the sale. Default: one line for each sale, except those that ended more than a day ago."`
+	All         bool   `help:"List also the sales that ended more than a day ago. Only an operator may list them. With --json, one object for each page."`
 	answerFlags `embed:""`
 }
 
-// Run shows the public fields of one sale or of all sales.
+// Run shows the public fields of one sale or of several.
 func (c *saleShow) Run(ctx context.Context, s streams) error {
 	server := api.New(c.Target, "")
 	if c.SKU != "" {
 		sale, _, err := server.Sale(ctx, c.SKU)
 		return c.printSale(s, server, sale, err)
 	}
-	sales, err := server.Sales(ctx)
-	if err != nil || c.JSON {
-		return c.print(s, server, err)
+	if c.All {
+		server = c.operator()
+	}
+	var sales []api.Sale
+	for cursor, first := "", true; first || cursor != ""; first = false {
+		page, next, err := server.Sales(ctx, c.All, cursor)
+		if err != nil {
+			return err
+		}
+		sales, cursor = append(sales, page...), next
+		if c.JSON {
+			if err := c.print(s, server, nil); err != nil {
+				return err
+			}
+		}
+	}
+	if c.JSON {
+		return nil
 	}
 	if len(sales) == 0 {
-		_, err = fmt.Fprintln(s.out, "Nothing is on sale. flashsale sale create --help")
+		_, err := fmt.Fprintln(s.out, "Nothing is on sale. flashsale sale create --help")
 		return err
 	}
 	var t report.Text

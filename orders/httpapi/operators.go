@@ -121,6 +121,17 @@ func (h *Handlers) ListSaleOrders(c *gin.Context) error {
 	})
 }
 
+// ListAllSales handles GET /v1/admin/sales. It reads the database, without the cached offers.
+func (h *Handlers) ListAllSales(c *gin.Context) error {
+	over := c.Query("over")
+	if over != "" && over != "false" && over != "true" {
+		return invalid("over", "must be true or false")
+	}
+	return page(c, "sales", 100, 1000, func(o *orders.Offer) orders.Offer { return *o }, func(limit int, cursor string) ([]orders.Offer, string, error) {
+		return h.service.AllOffers(c.Request.Context(), over == "true", limit, cursor)
+	})
+}
+
 // ListRefunds handles GET /v1/admin/refunds.
 func (h *Handlers) ListRefunds(c *gin.Context) error {
 	return page(c, "refunds", 100, 1000, (*orders.Claim).JSON, func(limit int, cursor string) ([]orders.Claim, string, error) {

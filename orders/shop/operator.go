@@ -153,6 +153,17 @@ func (s *Service) Offers(ctx context.Context) ([]orders.Offer, error) {
 	return s.offers(ctx, sales)
 }
 
+// AllOffers returns a page of all sales by SKU, and the cursor of the next page. Without over, it
+// omits the sales that Offers omits because they ended long ago.
+func (s *Service) AllOffers(ctx context.Context, over bool, limit int, cursor string) ([]orders.Offer, string, error) {
+	sales, next, err := s.store.SalesPage(ctx, over, limit, cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	offers, err := s.offers(ctx, sales)
+	return offers, next, err
+}
+
 // offers asks the gates for the available units. If the gates cannot be asked, it returns an
 // error as well as the offers, with Available computed from this node's copy of the rows.
 func (s *Service) offers(ctx context.Context, sales []orders.Sale) ([]orders.Offer, error) {

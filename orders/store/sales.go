@@ -138,8 +138,31 @@ func (s *Store) sales(db *gorm.DB) ([]orders.Sale, time.Time, error) {
 		return nil, now, fmt.Errorf("read the database's clock: %w", err)
 	}
 	var sales []orders.Sale
-	err = db.Where("mode NOT IN ? OR mode = ? AND closes_at > ?", []string{orders.ModeOver, orders.ModeArchived}, orders.ModeOver, now.Add(-listedFor)).Order("opens_at DESC, sku").Find(&sales).Error
+	err = listed(db, now).Order("opens_at DESC, sku").Find(&sales).Error
 	return sales, now, wrap(err, "read sales")
+}
+
+func listed(db *gorm.DB, now time.Time) *gorm.DB {
+	return db.Where("mode NOT IN ? OR mode = ? AND closes_at > ?", []string{orders.ModeOver, orders.ModeArchived}, orders.ModeOver, now.Add(-listedFor))
+}
+
+// SalesPage reads a page of the sales by SKU, and with over also those that are no longer listed. For
+// the cursor see OrdersOfBuyer.
+func (s *Store) SalesPage(ctx context.Context, over bool, limit int, cursor string) ([]orders.Sale, string, error) {
+	if cursor != "" && !orders.IsSKU(cursor) {
+		return nil, "", errCursor()
+	}
+	now, err := s.readTime(s.DB.WithContext(ctx))
+	if err != nil {
+		return nil, "", fmt.Errorf("read the database's clock: %w", err)
+	}
+	sales, next, err := page(ctx, s, limit, func(db *gorm.DB) *gorm.DB {
+		if db = db.Where("sku > ? AND mode <> ?", cursor, orders.ModeArchived); !over {
+			db = listed(db, now)
+		}
+		return db.Order("sku")
+	}, func(sale orders.Sale) string { return sale.SKU })
+	return sales, next, wrap(err, "read a page of sales")
 }
 
 // sameModes reports whether the database has the same sales as known, with the same epochs and

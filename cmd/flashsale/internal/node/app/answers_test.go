@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -227,4 +228,47 @@ func TestTextOfOrderClosed(t *testing.T) {
 	if text := detail(n.cancel("ann", expired)); strings.Contains(text, "claim") {
 		t.Errorf("cancellation of an expired order: got the text %q, want no word of a claim", text)
 	}
+}
+
+// Sales that ended more than a day ago are in the operators' list only.
+func TestSalesThatEndedLongAgo(t *testing.T) {
+	t.Parallel()
+	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
+	op := n.token("op", true)
+	for _, sku := range []string{"c", "a", "b", "old"} {
+		n.put(sku, 10, 5, 900).want(201)
+	}
+	check.Must(t, n.store.DB.Exec("UPDATE sales SET mode = 'over', opens_at = '2020-01-01 00:00:00', closes_at = '2020-01-02 00:00:00' WHERE sku = 'old'").Error)
+	check.Eventually(t, "the public list omits the sale", func() bool { return !n.known("GET", "/v1/sales", "", "").want(200).has(`"old"`) })
+	var pages []string
+	for cursor := ""; len(pages) == 0 || cursor != "" && len(pages) < 9; {
+		var page struct {
+			Sales []json.RawMessage
+			Next  string `json:"next_cursor"`
+		}
+		n.known("GET", "/v1/admin/sales?over=true&limit=3&cursor="+cursor, op, "").want(200).into(t, &page)
+		skus := ""
+		for _, raw := range page.Sales {
+			var sale struct{ SKU, State, Version string }
+			check.Must(t, json.Unmarshal(raw, &sale))
+			if skus += sale.SKU + " "; (sale.State == "closed") != (sale.SKU == "old") || sale.Version == "" {
+				t.Errorf("sale in the operators' list: got %s, want only the old one closed", raw)
+			}
+		}
+		pages, cursor = append(pages, skus), page.Next
+	}
+	if got := strings.Join(pages, "| "); got != "a b c | old " {
+		t.Errorf("pages of all sales: got %s, want a b c | old", got)
+	}
+	for _, query := range []string{"", "?over=false"} {
+		n.known("GET", "/v1/admin/sales"+query, op, "").want(200).contains(`"a"`, `"b"`, `"c"`, `"next_cursor":""`)
+		if a := n.known("GET", "/v1/admin/sales"+query, op, ""); a.has(`"old"`) {
+			t.Errorf("operators' list %q: got %s, want no sale that ended long ago", query, a.body)
+		}
+	}
+	for _, query := range []string{"?over=1", "?limit=0", "?limit=1001", "?cursor=%C3%BC", "?cursor=a%20b"} {
+		n.send("GET", "/v1/admin/sales"+query, op, "").want(400, "invalid_request")
+	}
+	n.send("GET", "/v1/admin/sales", n.token("ann", false), "").want(403)
+	n.send("GET", "/v1/sales/old", "", "").want(200).contains(`"state":"closed"`)
 }

@@ -154,6 +154,7 @@ func (s *Server) routes() {
 	admin.Match(reading, "/sales/:sku/orders", s.handle(h.ListSaleOrders))
 	admin.POST("/sales/:sku/rebuild", s.handle(h.RebuildSale))
 	admin.POST("/sales/:sku/close", s.handle(h.EndSale))
+	admin.Match(reading, "/sales", s.handle(h.ListAllSales))
 	admin.Match(reading, "/orders", s.handle(h.ListBuyerOrders))
 	admin.Match(reading, "/orders/:id", s.handle(h.GetAnyOrder))
 	admin.Match(reading, "/refunds", s.handle(h.ListRefunds))

@@ -81,11 +81,19 @@ type Order = orders.RowJSON
 // An Audit contains the terms of the conservation law for one sale.
 type Audit = store.Audit
 
-// Sales returns all sales of interest, newest first.
-func (c *Client) Sales(ctx context.Context) ([]Sale, error) {
-	var all struct{ Sales []Sale }
-	_, err := c.call(ctx, http.MethodGet, "/v1/sales", nil, &all, "sales")
-	return all.Sales, err
+// Sales returns the public list of sales, newest first. With over, it returns a page of all sales by
+// SKU, for operators only, and the cursor of the next page.
+func (c *Client) Sales(ctx context.Context, over bool, cursor string) ([]Sale, string, error) {
+	path := "/v1/sales"
+	if over {
+		path = "/v1/admin/sales?over=true&limit=500&cursor=" + url.QueryEscape(cursor)
+	}
+	var page struct {
+		Sales []Sale
+		Next  string `json:"next_cursor"`
+	}
+	_, err := c.call(ctx, http.MethodGet, path, nil, &page, "sales")
+	return page.Sales, page.Next, err
 }
 
 // Sale returns a sale, and the time of the server's clock.
