@@ -114,8 +114,8 @@ func (s *Sale) Validate() error {
 	return f.Err()
 }
 
-// isVisible reports whether a reader sees r: a letter, digit, punctuation mark or symbol. The fillers
-// of Hangul and the empty Braille pattern count as letters and symbols, but show nothing.
+// isVisible reports whether a reader sees r: a letter, digit, punctuation mark or symbol. The
+// fillers of Hangul and the empty Braille pattern are letters and symbols, but show nothing.
 func isVisible(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) && !unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) && r != '\u2800'
 }

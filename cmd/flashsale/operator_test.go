@@ -148,6 +148,22 @@ func TestRestockGivesUp(t *testing.T) {
 	}
 }
 
+// If another operator creates the sale at the same time, sale create changes nothing.
+func TestCreateChangesNoSale(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		if got := r.Header.Get("If-None-Match"); got != "*" {
+			t.Errorf("create: got If-None-Match %q, want *", got)
+		}
+		w.WriteHeader(http.StatusPreconditionFailed)
+	}))
+	defer server.Close()
+	refuses(t, []string{"sale", "create", "S", "--price", "1", "--total", "1", "--target", server.URL}, "S is on sale already")
+}
+
 // buys places an order, and returns its id.
 func buys(t *testing.T, node *app.App, buyer, sku string, quantity int) string {
 	t.Helper()

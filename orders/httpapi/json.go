@@ -53,13 +53,16 @@ func New(s *shop.Service, buyer func(*gin.Context) string) *Handlers {
 	return h
 }
 
-// maxFaults is the maximum number of faults that the response to one request lists.
-const maxFaults = 10
+// MaxFaults is the maximum number of faults that the response to one request lists.
+const MaxFaults = 10
+
+// shownName is the maximum length of an unknown field's name in a response, in bytes.
+const shownName = 64
 
 // Decode decodes the JSON object in a request's body. into maps the name of each field to a
 // pointer to a string, an int64 or a time.Time. Every field must be given once and not be null;
 // only the optional fields may be missing. Decode returns the fields that are wrong, at most
-// maxFaults, and an error if the body is not a JSON object in UTF-8 of at most 4 KiB.
+// MaxFaults, and an error if the body is not a JSON object in UTF-8 of at most 4 KiB.
 //
 // encoding/json would ignore the case of names, and accept a name that is given twice.
 func Decode(c *gin.Context, into map[string]any, optional ...string) (wrong orders.Fields, err error) {
@@ -83,7 +86,8 @@ func Decode(c *gin.Context, into map[string]any, optional ...string) (wrong orde
 			value, err = in.ReadValue()
 		}
 		if twice, ok := errors.AsType[*jsontext.SyntacticError](err); ok && errors.Is(twice, jsontext.ErrDuplicateName) {
-			wrong.Check(false, twice.JSONPointer.LastToken(), "is given twice")
+			name = twice.JSONPointer.LastToken()
+			wrong.Check(false, name[:min(len(name), shownName)], "is given twice")
 			return wrong, nil
 		}
 		if err != nil {
@@ -92,13 +96,13 @@ func Decode(c *gin.Context, into map[string]any, optional ...string) (wrong orde
 		target, known := into[name]
 		switch {
 		case !known:
-			wrong.Check(false, name, "is not a field of this request, which has %s", strings.Join(slices.Sorted(maps.Keys(into)), ", "))
+			wrong.Check(false, name[:min(len(name), shownName)], "is not a field of this request, which has %s", strings.Join(slices.Sorted(maps.Keys(into)), ", "))
 		case value.Kind() == 'n':
 			wrong.Check(false, name, "must not be null")
 		case read(value, target) != nil:
 			wrong.Check(false, name, "must be %s", kindOf(target))
 		}
-		if len(wrong) == maxFaults {
+		if len(wrong) == MaxFaults {
 			return wrong, nil
 		}
 		seen = append(seen, name)

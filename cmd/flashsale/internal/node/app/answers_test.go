@@ -106,16 +106,21 @@ func TestTenFaultsAreListed(t *testing.T) {
 	for i := range 500 {
 		fields = append(fields, fmt.Sprintf(`"%x":1`, i))
 	}
-	for call, body := range map[string]string{
-		"POST /v1/orders":        "{" + strings.Join(fields, ",") + "}",
-		"PUT /v1/admin/sales/S":  "{" + strings.Join(fields[:300], ",") + "}",
-		"PUT /v1/admin/sales/..": `{"description":"` + strings.Repeat("x", 501) + `","image_url":"x","reserve_on":"x"}`,
+	for _, c := range []struct {
+		call, body string
+		faults     int
+	}{
+		{"POST /v1/orders", "{" + strings.Join(fields, ",") + "}", 10},
+		{"PUT /v1/admin/sales/S", "{" + strings.Join(fields[:300], ",") + "}", 10},
+		{"PUT /v1/admin/sales/..", `{"description":"` + strings.Repeat("x", 501) + `","image_url":"x","reserve_on":"x"}`, 10},
+		{"POST /v1/orders", `{"` + strings.Repeat("<", 3000) + `":1}`, 3},
+		{"POST /v1/orders", `{"` + strings.Repeat("<", 1500) + `":1,"` + strings.Repeat("<", 1500) + `":1}`, 1},
 	} {
-		method, path, _ := strings.Cut(call, " ")
+		method, path, _ := strings.Cut(c.call, " ")
 		var p struct{ Errors []struct{ Field string } }
-		a := n.send(method, path, op, body).want(400, "invalid_request")
-		if a.into(t, &p); len(p.Errors) != 10 || len(a.body) > 4<<10 {
-			t.Errorf("%s with %d bytes: got %d faults in %d bytes, want 10 in at most 4 kB", call, len(body), len(p.Errors), len(a.body))
+		a := n.send(method, path, op, c.body).want(400, "invalid_request")
+		if a.into(t, &p); len(p.Errors) != c.faults || len(a.body) > 4<<10 {
+			t.Errorf("%s with %d bytes: got %d faults in %d bytes, want %d in at most 4 kB", c.call, len(c.body), len(p.Errors), len(a.body), c.faults)
 		}
 	}
 }
@@ -180,7 +185,7 @@ func TestLocationBehindAPrefix(t *testing.T) {
 	s := servertest.Open(t, servers.KindEmbedded)
 	n := start(t, s, func(c *Config) { c.TrustedProxies = []string{"192.0.2.1", "127.0.0.0/8"} })
 	for i, c := range []struct{ sent, want string }{
-		{"/shop", "/shop/v1/"}, {"/a/b-c/", "/a/b-c/v1/"}, {"/", "/v1/"}, {"shop", "/v1/"}, {"//example.com", "/v1/"}, {"/a,/b", "/v1/"}, {"/a/../b", "/v1/"}, {"/a?b", "/v1/"},
+		{"/shop", "/shop/v1/"}, {"/a/b-c.d/", "/a/b-c.d/v1/"}, {"/", "/v1/"}, {"shop", "/v1/"}, {"//example.com", "/v1/"}, {"//example", "/v1/"}, {"/a//b", "/v1/"}, {"/a,/b", "/v1/"}, {"/a/../b", "/v1/"}, {"/a?b", "/v1/"},
 	} {
 		sku := fmt.Sprint("S", i)
 		op := n.token("op", true)

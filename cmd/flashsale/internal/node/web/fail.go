@@ -53,9 +53,6 @@ func (s *Server) place(h func(*gin.Context) error, limited gin.HandlerFunc) gin.
 	})
 }
 
-// maxErrors is the maximum number of fields that a problem lists.
-const maxErrors = 10
-
 // fail answers with the problem for err. The response never contains the text of err.
 func (s *Server) fail(c *gin.Context, err error) {
 	c.Abort()
@@ -69,7 +66,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 	if invalid, ok := errors.AsType[*orders.InvalidError](err); ok {
 		p := newProblem(http.StatusBadRequest, "invalid_request", "The request is malformed.")
 		names := slices.Sorted(maps.Keys(invalid.Fields))
-		for _, name := range names[:min(len(names), maxErrors)] {
+		for _, name := range names[:min(len(names), httpapi.MaxFaults)] {
 			p.Errors = append(p.Errors, field{Field: name, Detail: invalid.Fields[name]})
 		}
 		s.write(c, p)

@@ -143,8 +143,9 @@ func (s *Server) mustHave(scope string) gin.HandlerFunc {
 	}
 }
 
-// prefixText matches a path prefix that is safe in a Location. A value such as //host names another host.
-var prefixText = regexp.MustCompile(`^(/[A-Za-z0-9_~-]+)+$`)
+// prefixText matches a path prefix that is safe in a Location. A value such as //host names
+// another host.
+var prefixText = regexp.MustCompile(`^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+$`)
 
 // prefix returns the path under which a trusted proxy serves this server, or "".
 func (s *Server) prefix(c *gin.Context) string {
