@@ -146,8 +146,8 @@ func listed(db *gorm.DB, now time.Time) *gorm.DB {
 	return db.Where("mode NOT IN ? OR mode = ? AND closes_at > ?", []string{orders.ModeOver, orders.ModeArchived}, orders.ModeOver, now.Add(-listedFor))
 }
 
-// SalesPage reads a page of the sales by SKU, and with over also those that are no longer
-// listed. For the cursor see OrdersOfBuyer.
+// SalesPage reads a page of the sales by SKU. With over, the page contains all sales, and without
+// it only the listed sales. For the cursor see OrdersOfBuyer.
 func (s *Store) SalesPage(ctx context.Context, over bool, limit int, cursor string) ([]orders.Sale, string, error) {
 	if cursor != "" && !orders.IsSKU(cursor) {
 		return nil, "", errCursor()
