@@ -18,6 +18,9 @@ var (
 	ErrUnavailable = errors.New("orders: a dependency is not available") // the outcome is unknown, or nothing was done: retry
 )
 
+// ErrClaimed is ErrOrderClosed for a payment that has a refund claim.
+var ErrClaimed = fmt.Errorf("%w, and a refund claim is recorded for the payment", ErrOrderClosed)
+
 // ErrOnItsWay is returned to an operator if a change is stored in the database but may not
 // have reached the gate. It is joined with ErrUnavailable.
 var ErrOnItsWay = errors.New("orders: the change is stored, but may not have reached the gate")
@@ -77,5 +80,5 @@ var ErrChanged = errors.New("orders: the order has changed since it was read")
 // ErrNotAnnounced is returned for a new epoch that was not announced first (ModeChanging).
 var ErrNotAnnounced = errors.New("orders: the change of the sale's epoch was not announced")
 
-// ErrPrecondition is returned to an operator if If-Match does not match the sale.
-var ErrPrecondition = errors.New("orders: the sale was changed since the ETag in If-Match")
+// ErrPrecondition is returned to an operator if the sale does not meet a Precondition.
+var ErrPrecondition = errors.New("orders: the sale does not meet the precondition of the change")

@@ -3,9 +3,11 @@ package orders
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"flashsale/inventory"
@@ -74,11 +76,12 @@ type Offer struct {
 func (o Offer) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		*Sale
+		Version   string `json:"version"`
 		Available int64  `json:"available"`
 		OpensAt   stamp  `json:"opens_at"`
 		ClosesAt  stamp  `json:"closes_at"`
 		State     string `json:"state"`
-	}{&o.Sale, max(o.Available, 0), stamp(o.OpensAt), stamp(o.ClosesAt), o.State(o.Now, o.Available)})
+	}{&o.Sale, o.Version(), max(o.Available, 0), stamp(o.OpensAt), stamp(o.ClosesAt), o.State(o.Now, o.Available)})
 }
 
 // Limits of a sale's numbers. They are far beyond any shop, and a total times a price fits
@@ -94,11 +97,11 @@ func (s *Sale) Validate() error {
 	var f Fields
 	f.Check(IsSKU(s.SKU), "sku", "must be 1 to 64 characters of A-Z a-z 0-9 . _ -")
 	f.Check(s.SKU != "." && s.SKU != "..", "sku", "must not be . or .., which paths do without")
-	length := utf8.RuneCountInString(s.Name)
-	f.Check(length >= 1 && length <= 200, "name", "must be 1 to 200 characters long")
+	f.Check(utf8.RuneCountInString(s.Name) <= 200 && strings.ContainsFunc(s.Name, isVisible), "name",
+		"must be 1 to 200 characters long, of which one is visible")
 	f.Check(utf8.RuneCountInString(s.Description) <= 500, "description", "must be at most 500 characters long")
 	f.Check(s.ImageURL == "" || isImageURL(s.ImageURL), "image_url",
-		"must be an https URL, or a path that begins with one /, of at most 500 visible ASCII characters without \\")
+		"must be an https URL without a user, or a path that begins with one /, of at most 500 visible ASCII characters without \\")
 	f.Check(s.Price >= 0 && s.Price <= maxPrice, "price", "must be 0 to %d minor units", maxPrice)
 	f.Check(len(s.Currency) == 3 && strings.Trim(s.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "", "currency", "must be three capital letters, as in ISO 4217")
 	f.Check(s.Total >= 0 && s.Total <= MaxTotal, "total", "must be 0 to %d units", MaxTotal)
@@ -111,32 +114,43 @@ func (s *Sale) Validate() error {
 	return f.Err()
 }
 
+// isVisible reports whether a reader sees r: a letter, digit, punctuation mark or symbol. The
+// fillers of Hangul and the empty Braille pattern are letters and symbols, but show nothing.
+func isVisible(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.N, unicode.P, unicode.S) && !unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) && r != '\u2800'
+}
+
 // isImageURL reports whether a page may load an image from s. It rejects backslashes and a
-// leading //, because browsers treat \ as / and would load the image from another host.
+// leading //, because browsers treat \ as / and would load the image from another host. It rejects
+// credentials, because every visitor of the page could read them.
 func isImageURL(s string) bool {
 	u, err := url.Parse(s)
-	if err != nil || !VisibleASCII(s, 500) || strings.Contains(s, `\`) {
+	if err != nil || !VisibleASCII(s, 500) || strings.Contains(s, `\`) || u.User != nil {
 		return false
 	}
 	return u.Scheme == "https" && u.Hostname() != "" || s[0] == '/' && !strings.HasPrefix(s, "//")
 }
 
-// ETag returns the ETag of the sale. It changes with every change by an operator, and does
+// Version returns the version of the sale. It changes with every change by an operator, and does
 // not change when units are sold.
-func (s *Sale) ETag() string {
-	return `"` + strconv.FormatInt(s.UpdatedAt.UnixMilli(), 36) + `"`
+func (s *Sale) Version() string { return strconv.FormatInt(s.UpdatedAt.UnixMilli(), 36) }
+
+// A Precondition reports whether an operator may change a sale, which is nil if it does not exist.
+type Precondition func(*Sale) bool
+
+// IfMatch is the Precondition that one of the values of If-Match is * or the sale's version in
+// quotes.
+func IfMatch(values ...string) Precondition {
+	return func(s *Sale) bool {
+		return s != nil && slices.ContainsFunc(strings.Split(strings.Join(values, ","), ","), func(tag string) bool {
+			tag = strings.TrimSpace(tag)
+			return tag == "*" || tag == `"`+s.Version()+`"`
+		})
+	}
 }
 
-// Matches reports whether one of the values of If-Match is the sale's ETag or *. A proxy that
-// compresses responses turns an ETag "x" into W/"x", so W/"x" matches as well.
-func (s *Sale) Matches(ifMatch []string) bool {
-	for tag := range strings.SplitSeq(strings.Join(ifMatch, ","), ",") {
-		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == "*" || tag == s.ETag() {
-			return true
-		}
-	}
-	return false
-}
+// IfNew is the Precondition that the sale does not exist.
+func IfNew(s *Sale) bool { return s == nil }
 
 // Storable reports whether MySQL and SQLite can both store t.
 func Storable(t time.Time) bool {

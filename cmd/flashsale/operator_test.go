@@ -70,6 +70,9 @@ func TestOperatorsCommands(t *testing.T) {
 	fails("currency", "sale", "create", "sneaker", "--price", "1", "--total", "1", "--currency", "euro")
 	must("price           129.00 EUR", "sale", "create", "sneaker", "--price", "12900", "--total", "10", "--per-buyer", "3")
 	fails("on sale already", "sale", "create", "sneaker", "--price", "1", "--total", "99")
+	for range 3 { // the server lists the sale a second after the last change
+		must("sneaker", "sale", "show", "--all")
+	}
 	must("open", "sale", "show", "sneaker")
 
 	id := buys(t, node, "ann", "sneaker", 2)
@@ -126,8 +129,7 @@ func TestRestockGivesUp(t *testing.T) {
 	var puts atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
-			w.Header().Set("ETag", fmt.Sprintf(`"%d"`, puts.Load()))
-			_, _ = w.Write([]byte(`{"sku":"S","total":10}`))
+			_, _ = fmt.Fprintf(w, `{"sku":"S","total":10,"version":"%d"}`, puts.Load())
 			return
 		}
 		if tag := fmt.Sprintf(`"%d"`, puts.Load()); r.Header.Get("If-Match") != tag {
@@ -144,6 +146,22 @@ func TestRestockGivesUp(t *testing.T) {
 	if contains(t, fmt.Sprint(err), "restock S: ", "412 precondition_failed"); puts.Load() != restockTries {
 		t.Errorf("restock: got %d tries, want %d", puts.Load(), restockTries)
 	}
+}
+
+// If another operator creates the sale at the same time, sale create changes nothing.
+func TestCreateChangesNoSale(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		if got := r.Header.Get("If-None-Match"); got != "*" {
+			t.Errorf("create: got If-None-Match %q, want *", got)
+		}
+		w.WriteHeader(http.StatusPreconditionFailed)
+	}))
+	defer server.Close()
+	refuses(t, []string{"sale", "create", "S", "--price", "1", "--total", "1", "--target", server.URL}, "S is on sale already")
 }
 
 // buys places an order, and returns its id.

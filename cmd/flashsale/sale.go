@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"time"
 
 	"flashsale/cmd/flashsale/internal/operate/api"
@@ -49,9 +50,10 @@ func (saleCreate) Help() string {
 func (c *saleCreate) Run(ctx context.Context, s streams) error {
 	server := c.operator()
 	now := time.Now()
+	known := fmt.Errorf("%s is on sale already at %s: flashsale sale restock changes its total", c.SKU, c.Target)
 	switch _, at, err := server.Sale(ctx, c.SKU); {
 	case err == nil:
-		return fmt.Errorf("%s is on sale already at %s: flashsale sale restock changes its total", c.SKU, c.Target)
+		return known
 	case client.StatusOf(err) != http.StatusNotFound:
 		return err
 	case !at.IsZero():
@@ -62,28 +64,47 @@ func (c *saleCreate) Run(ctx context.Context, s streams) error {
 		Name: cmp.Or(c.Name, c.SKU), Description: c.Description, ImageURL: c.Image, Price: c.Price, Currency: c.Currency, Total: c.Total, UnitsPerBuyer: c.PerBuyer,
 		OpensAt: c.OpensAt.UTC(), ClosesAt: c.OpensAt.UTC().Add(c.For), PaymentWindowS: int64(c.PaymentWindow / time.Second),
 		ReserveOn: c.ReserveOn,
-	})
+	}, "If-None-Match", "*")
+	if client.StatusOf(err) == http.StatusPreconditionFailed { // another operator was faster
+		return known
+	}
 	return c.printSale(s, server, sale, err)
 }
 
 type saleShow struct {
-	SKU         string `arg:"" optional:"" help:"SKU of the sale. Default: all sales, one line each."`
+	SKU         string `arg:"" optional:"" help:"SKU of the sale. Default: one line for each sale, except those that ended more than a day ago."`
+	All         bool   `help:"List also the sales that ended more than a day ago. Only an operator may list them. With --json, one object for each page."`
 	answerFlags `embed:""`
 }
 
-// Run shows the public fields of one sale or of all sales.
+// Run shows the public fields of one sale or of several.
 func (c *saleShow) Run(ctx context.Context, s streams) error {
 	server := api.New(c.Target, "")
 	if c.SKU != "" {
 		sale, _, err := server.Sale(ctx, c.SKU)
 		return c.printSale(s, server, sale, err)
 	}
-	sales, err := server.Sales(ctx)
-	if err != nil || c.JSON {
-		return c.print(s, server, err)
+	if c.All {
+		server = c.operator()
+	}
+	var sales []api.Sale
+	for cursor, first := "", true; first || cursor != ""; first = false {
+		page, next, err := server.Sales(ctx, c.All, cursor)
+		if err != nil {
+			return err
+		}
+		sales, cursor = append(sales, page...), next
+		if c.JSON {
+			if err := c.print(s, server, nil); err != nil {
+				return err
+			}
+		}
+	}
+	if c.JSON {
+		return nil
 	}
 	if len(sales) == 0 {
-		_, err = fmt.Fprintln(s.out, "Nothing is on sale. flashsale sale create --help")
+		_, err := fmt.Fprintln(s.out, "Nothing is on sale. flashsale sale create --help")
 		return err
 	}
 	var t report.Text
@@ -142,7 +163,7 @@ func (c *saleRestock) Run(ctx context.Context, s streams) error {
 		} else {
 			sale.Total += *c.By
 		}
-		changed, err := server.PutSale(ctx, c.SKU, sale.Sale, sale.ETag)
+		changed, err := server.PutSale(ctx, c.SKU, sale.Sale, "If-Match", strconv.Quote(sale.Version))
 		switch {
 		case err == nil:
 			return c.printSale(s, server, changed, nil)

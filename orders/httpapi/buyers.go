@@ -46,12 +46,12 @@ func (h *Handlers) PlaceOrder(c *gin.Context) error {
 		c.Header("Idempotent-Replayed", "true")
 	}
 	if o.Status != orders.Reserved {
-		c.Header("Location", "/v1/orders/"+o.ID)
+		c.Header("Location", h.Prefix(c)+"/v1/orders/"+o.ID)
 		c.JSON(http.StatusCreated, o.JSON())
 		return nil
 	}
 	// SKU and key find the order if it becomes durable under another id.
-	where := "/v1/orders/" + o.ID + "?sku=" + url.QueryEscape(o.SKU)
+	where := h.Prefix(c) + "/v1/orders/" + o.ID + "?sku=" + url.QueryEscape(o.SKU)
 	if p.Key != "" {
 		where += "&key=" + url.QueryEscape(p.Key)
 	}
@@ -129,7 +129,6 @@ const offerAge = time.Second
 type offerBytes struct {
 	all   []byte            // response of ListSales
 	bySKU map[string][]byte // responses of GetSale
-	etags map[string]string // ETags by SKU
 }
 
 func (h *Handlers) readOffers(ctx context.Context) (offerBytes, error) {
@@ -139,12 +138,12 @@ func (h *Handlers) readOffers(ctx context.Context) (offerBytes, error) {
 	if err != nil {
 		return offerBytes{}, err
 	}
-	b, list := offerBytes{bySKU: map[string][]byte{}, etags: map[string]string{}}, make([][]byte, len(offers))
+	b, list := offerBytes{bySKU: map[string][]byte{}}, make([][]byte, len(offers))
 	for i := range offers {
 		if list[i], err = json.Marshal(offers[i]); err != nil {
 			break
 		}
-		b.bySKU[offers[i].SKU], b.etags[offers[i].SKU] = list[i], offers[i].ETag()
+		b.bySKU[offers[i].SKU] = list[i]
 	}
 	b.all = slices.Concat([]byte(`{"sales":[`), bytes.Join(list, []byte(",")), []byte("]}"))
 	return b, err
@@ -164,20 +163,19 @@ func (h *Handlers) ListSales(c *gin.Context) error {
 func (h *Handlers) GetSale(c *gin.Context) error {
 	ctx, sku := c.Request.Context(), c.Param("sku")
 	if offers, err := h.offers.Get(ctx); err == nil && offers.bySKU[sku] != nil {
-		c.Header("ETag", offers.etags[sku])
 		return cacheable(c, offers.bySKU[sku])
 	}
 	offer, err := h.service.Offer(ctx, sku)
 	if err != nil {
 		return err
 	}
-	c.Header("ETag", offer.ETag())
 	c.Header("Cache-Control", cacheControl)
 	c.JSON(http.StatusOK, offer)
 	return nil
 }
 
-// cacheControl lets caches share an offer for offerAge.
+// cacheControl lets caches share an offer for offerAge. An offer has no ETag, because its number of
+// available units changes while its version does not.
 const cacheControl = "public, max-age=1"
 
 func cacheable(c *gin.Context, body []byte) error {

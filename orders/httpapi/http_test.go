@@ -98,6 +98,12 @@ func TestBadRequests(t *testing.T) {
 			{"trailing data", good + `{}`, "", "body"},
 			{"trailing word", good + ` x`, "", "body"},
 			{"trailing brace", good + `}`, "", "body"},
+			{"trailing comma", `{"sku":"S","quantity":1,}`, "", "body"},
+			{"leading comma", `{,"sku":"S","quantity":1}`, "", "body"},
+			{"missing comma", `{"sku":"S" "quantity":1}`, "", "body"},
+			{"no name", `{1:"S","quantity":1}`, "", "body"},
+			{"byte order mark", "\ufeff" + good, "", "body"},
+			{"surrogate without its pair", `{"sku":"\ud800","quantity":1}`, "", "body"},
 			{"unknown field", `{"sku":"S","quantity":1,"price":0}`, "", "price"},
 			{"quantity a string", `{"sku":"S","quantity":"1"}`, "", "quantity"},
 			{"quantity a fraction", `{"sku":"S","quantity":1.5}`, "", "quantity"},
@@ -162,7 +168,7 @@ func TestBadRequests(t *testing.T) {
 
 const (
 	orderFields = "amount buyer closed_at created_at currency expires_at id paid_at quantity sku status"
-	saleFields  = "available closes_at currency name opens_at payment_window_s per_buyer_limit price reserve_on sku state total"
+	saleFields  = "available closes_at currency name opens_at payment_window_s per_buyer_limit price reserve_on sku state total version"
 )
 
 var (

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/gin-gonic/gin"
 
@@ -28,27 +29,47 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 	if err := wrong.Err(); err != nil {
 		return err
 	}
+	conditions, err := preconditions(c.Request.Header)
+	if err != nil {
+		return err
+	}
 	defer h.offers.Forget() // also after an error, because the database may have the change
-	offer, created, err := h.service.PutSale(c.Request.Context(), sale, c.Request.Header["If-Match"]...)
+	offer, created, err := h.service.PutSale(c.Request.Context(), sale, conditions...)
 	if err != nil {
 		return err
 	}
 	status := http.StatusOK
 	if created {
 		status = http.StatusCreated
-		c.Header("Location", "/v1/sales/"+offer.SKU)
+		c.Header("Location", h.Prefix(c)+"/v1/sales/"+offer.SKU)
 	}
-	c.Header("ETag", offer.ETag())
 	c.JSON(status, offer)
 	return nil
 }
 
+// preconditions returns the preconditions in a request's header.
+func preconditions(header http.Header) (list []orders.Precondition, err error) {
+	if values, given := header["If-Match"]; given {
+		list = append(list, orders.IfMatch(values...))
+	}
+	if values, given := header["If-None-Match"]; given {
+		list = append(list, orders.IfNew)
+		if !slices.Equal(values, []string{"*"}) {
+			err = invalid("If-None-Match", "must be *, which means that the sale must not exist")
+		}
+	}
+	return list, err
+}
+
 // EndSale handles POST /v1/admin/sales/{sku}/close. The request has no body.
 func (h *Handlers) EndSale(c *gin.Context) error {
+	conditions, err := preconditions(c.Request.Header)
+	if err != nil {
+		return err
+	}
 	defer h.offers.Forget()
-	offer, err := h.service.EndSale(c.Request.Context(), c.Param("sku"), c.Request.Header["If-Match"]...)
+	offer, err := h.service.EndSale(c.Request.Context(), c.Param("sku"), conditions...)
 	if err == nil {
-		c.Header("ETag", offer.ETag())
 		c.JSON(http.StatusOK, offer)
 	}
 	return err
@@ -97,6 +118,17 @@ func row(o *orders.Order) orders.RowJSON {
 func (h *Handlers) ListSaleOrders(c *gin.Context) error {
 	return page(c, "orders", 100, 1000, row, func(limit int, cursor string) ([]orders.Order, string, error) {
 		return h.service.OrdersOfSale(c.Request.Context(), c.Param("sku"), limit, cursor)
+	})
+}
+
+// ListAllSales handles GET /v1/admin/sales. It reads the database, without the cached offers.
+func (h *Handlers) ListAllSales(c *gin.Context) error {
+	over := c.Query("over")
+	if over != "" && over != "false" && over != "true" {
+		return invalid("over", "must be true or false")
+	}
+	return page(c, "sales", 100, 1000, func(o *orders.Offer) orders.Offer { return *o }, func(limit int, cursor string) ([]orders.Offer, string, error) {
+		return h.service.AllOffers(c.Request.Context(), over == "true", limit, cursor)
 	})
 }
 

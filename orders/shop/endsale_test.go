@@ -52,7 +52,7 @@ func TestEndSale(t *testing.T) {
 			if offer.State(offer.Now, offer.Available) != "closed" {
 				t.Errorf("sale %s after its end: got %+v, want state closed", sku, offer)
 			}
-			if second := b.ends(t, sku); second.ETag() != offer.ETag() || !second.ClosesAt.Equal(offer.ClosesAt) {
+			if second := b.ends(t, sku); second.Version() != offer.Version() || !second.ClosesAt.Equal(offer.ClosesAt) {
 				t.Errorf("second end of %s: got %+v, want %+v", sku, second, offer)
 			}
 			if sku == "open" {

@@ -12,12 +12,12 @@ import (
 )
 
 // PutSale creates or changes a sale, and waits until the gate has the change. The second
-// result reports whether the sale is new. ifMatch contains the values of If-Match.
+// result reports whether the sale is new.
 //
 // Errors: the errors of Store.PutSale; ErrUnavailable with ErrOnItsWay if the database has the
 // change but the gate did not have it within 2 s. The keeper will still apply it.
-func (s *Service) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...string) (orders.Offer, bool, error) {
-	sale, err := s.store.PutSale(ctx, sale, ifMatch...)
+func (s *Service) PutSale(ctx context.Context, sale orders.Sale, conditions ...orders.Precondition) (orders.Offer, bool, error) {
+	sale, err := s.store.PutSale(ctx, sale, conditions...)
 	if err != nil {
 		return orders.Offer{}, false, err
 	}
@@ -28,11 +28,11 @@ func (s *Service) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...stri
 // EndSale ends a sale now, and waits until the gate refuses orders. Orders that the gate has
 // accepted can still be paid. Errors: ErrNotFound, the errors of Store.EndSale, ErrUnavailable as in
 // PutSale.
-func (s *Service) EndSale(ctx context.Context, sku string, ifMatch ...string) (orders.Offer, error) {
+func (s *Service) EndSale(ctx context.Context, sku string, conditions ...orders.Precondition) (orders.Offer, error) {
 	if !orders.IsSKU(sku) {
 		return orders.Offer{}, orders.ErrNotFound
 	}
-	sale, err := s.store.EndSale(ctx, sku, ifMatch...)
+	sale, err := s.store.EndSale(ctx, sku, conditions...)
 	if err != nil {
 		return orders.Offer{}, err
 	}
@@ -151,6 +151,17 @@ func (s *Service) Offers(ctx context.Context) ([]orders.Offer, error) {
 		return nil, err
 	}
 	return s.offers(ctx, sales)
+}
+
+// AllOffers returns a page of all sales by SKU, and the cursor of the next page. Without over, it
+// omits the sales that Offers omits because they ended long ago.
+func (s *Service) AllOffers(ctx context.Context, over bool, limit int, cursor string) ([]orders.Offer, string, error) {
+	sales, next, err := s.store.SalesPage(ctx, over, limit, cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	offers, err := s.offers(ctx, sales)
+	return offers, next, err
 }
 
 // offers asks the gates for the available units. If the gates cannot be asked, it returns an

@@ -152,12 +152,28 @@ func TestImageURL(t *testing.T) {
 		"https://" + strings.Repeat("x", 492): true, "https://" + strings.Repeat("x", 493): false,
 		"http://example.com/s.png": false, "s.png": false, "//example.com/s.png": false, "///example.com/s.png": false,
 		`/\example.com/s.png`: false, `\\example.com`: false, "https:s.png": false, "https:///s.png": false, "https://:443/": false,
+		"https://user@example.com/s.png": false, "https://user:password@example.com/s.png": false, "/user@s.png": true,
 		"javascript:alert(1)": false, "data:image/png;base64,AA": false, "https://example.com/a b": false, "/ä.png": false, "/a\n": false, "/%zz": false,
 	} {
 		sale := kit.Sale("S", 1, 1)
 		sale.ImageURL = url
 		if err := sale.Validate(); (err == nil) != ok {
 			t.Errorf("image URL %q: got error %v, want it valid: %t", url, err, ok)
+		}
+	}
+}
+
+// Each sale has a name that buyers see.
+func TestNameIsVisible(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"A": true, "日": true, "7": true, "?": true, "€": true, "😀": true, " a ": true, "\u200ba": true,
+		"": false, " ": false, "\t\n": false, "\u00a0\u3000": false, "\u200b": false, "\ufeff": false, "\u202e\u202c": false, "\x00": false, "\u0301": false,
+		"\u115f\u3164": false, "\u2800": false, "\U000e0041": false, "\ufe0f": false,
+	} {
+		sale := kit.Sale("S", 1, 1)
+		sale.Name = name
+		if err := sale.Validate(); (err == nil) != ok {
+			t.Errorf("name %q: got error %v, want it valid: %t", name, err, ok)
 		}
 	}
 }

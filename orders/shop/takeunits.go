@@ -29,7 +29,7 @@ import (
 // store's Timeout. The answer is read from the database, so a repetition
 // receives the same answer.
 //
-// Errors: ErrOrderClosed after a refund claim is recorded; ErrAlreadyPaid; the reason of a
+// Errors: ErrClaimed after a refund claim is recorded; ErrAlreadyPaid; the reason of a
 // refusal if the order stays open. After any other error the payment may be undecided, and a
 // repetition with the same reference returns the outcome.
 func (s *Service) takeUnitsAndPay(ctx context.Context, buyer, id, ref string) (*orders.Order, error) {

@@ -61,8 +61,8 @@ func hasClaim(tx *gorm.DB, id, ref string) (bool, error) {
 //
 // If another payment has paid the order, the refusal is ErrAlreadyPaid, and there is no claim.
 // Every repetition receives the same refusal, and the buyer has the order. If the payment has a
-// claim, or the order has MaxClaims claims, the refusal is ErrOrderClosed. For an order that
-// awaits payment it is the reason of the claim.
+// claim, the refusal is ErrClaimed. If the order has MaxClaims claims of other payments, it is
+// ErrOrderClosed. For an order that awaits payment it is the reason of the claim.
 func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (_ *orders.Order, decided bool, err error) {
 	type rows struct {
 		order  *orders.Order
@@ -84,7 +84,7 @@ func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (_ *orders.O
 	case len(claims) > 0 && o.Status == orders.AwaitingPayment:
 		return o, true, claims[0].Reason.Err()
 	case len(claims) > 0:
-		return o, true, orders.ErrOrderClosed
+		return o, true, orders.ErrClaimed
 	case o.Status == orders.Paid:
 		return o, true, orders.ErrAlreadyPaid
 	case o.Claims >= orders.MaxClaims:

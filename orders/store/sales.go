@@ -15,9 +15,9 @@ import (
 
 // PutSale creates or changes a sale, and returns the row as it was written. The UpdatedAt of a
 // new sale is its CreatedAt. A change of ReserveOn (default OnOrder) does not affect existing
-// orders, whose status shows whether they have units. If ifMatch is not empty, one of its
-// values must match the sale. Errors: *InvalidError, ErrBelowSold, ErrPrecondition.
-func (s *Store) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...string) (orders.Sale, error) {
+// orders, whose status shows whether they have units. Errors: *InvalidError, ErrBelowSold,
+// ErrPrecondition.
+func (s *Store) PutSale(ctx context.Context, sale orders.Sale, conditions ...orders.Precondition) (orders.Sale, error) {
 	if sale.ReserveOn == "" {
 		sale.ReserveOn = orders.OnOrder
 	}
@@ -26,9 +26,9 @@ func (s *Store) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...string
 	}
 	sale.OpensAt, sale.ClosesAt = sale.OpensAt.UTC().Truncate(time.Millisecond), sale.ClosesAt.UTC().Truncate(time.Millisecond)
 	put := func(tx *gorm.DB) (orders.Sale, error) {
-		old, err := s.lockSaleIf(tx, sale.SKU, ifMatch)
+		old, err := s.lockSaleIf(tx, sale.SKU, conditions)
 		if errors.Is(err, orders.ErrNotFound) {
-			return s.createSale(tx, sale, ifMatch)
+			return s.createSale(tx, sale)
 		}
 		if err != nil {
 			return sale, err
@@ -59,10 +59,7 @@ func (s *Store) PutSale(ctx context.Context, sale orders.Sale, ifMatch ...string
 	return changed, wrap(err, "put sale %s", sale.SKU)
 }
 
-func (s *Store) createSale(tx *gorm.DB, sale orders.Sale, ifMatch []string) (orders.Sale, error) {
-	if len(ifMatch) > 0 {
-		return sale, orders.ErrPrecondition
-	}
+func (s *Store) createSale(tx *gorm.DB, sale orders.Sale) (orders.Sale, error) {
 	now, err := s.readTime(tx)
 	if err != nil {
 		return sale, err
@@ -73,11 +70,11 @@ func (s *Store) createSale(tx *gorm.DB, sale orders.Sale, ifMatch []string) (ord
 }
 
 // EndSale ends a sale now, by the database's clock, and returns it. If the sale has not opened
-// yet, OpensAt becomes one second ago. If the sale has ended before, nothing changes. For
-// ifMatch see PutSale. Errors: ErrNotFound, ErrPrecondition.
-func (s *Store) EndSale(ctx context.Context, sku string, ifMatch ...string) (orders.Sale, error) {
+// yet, OpensAt becomes one second ago. If the sale has ended before, nothing changes. Errors:
+// ErrNotFound, ErrPrecondition.
+func (s *Store) EndSale(ctx context.Context, sku string, conditions ...orders.Precondition) (orders.Sale, error) {
 	closed, err := transact(ctx, s, func(tx *gorm.DB) (orders.Sale, error) {
-		old, err := s.lockSaleIf(tx, sku, ifMatch)
+		old, err := s.lockSaleIf(tx, sku, conditions)
 		if err != nil {
 			return orders.Sale{}, err
 		}
@@ -94,16 +91,24 @@ func (s *Store) EndSale(ctx context.Context, sku string, ifMatch ...string) (ord
 	return closed, wrap(err, "end sale %s", sku)
 }
 
-// lockSaleIf is LockSale with a check of If-Match.
-func (s *Store) lockSaleIf(tx *gorm.DB, sku string, ifMatch []string) (*LockedSale, error) {
+// lockSaleIf is LockSale with a check of the preconditions, also for a missing sale.
+func (s *Store) lockSaleIf(tx *gorm.DB, sku string, conditions []orders.Precondition) (*LockedSale, error) {
 	sale, err := s.LockSale(tx, sku)
-	if err == nil && len(ifMatch) > 0 && !sale.Matches(ifMatch) {
-		err = orders.ErrPrecondition
+	var found *orders.Sale
+	if err == nil {
+		found = &sale.Sale
+	} else if !errors.Is(err, orders.ErrNotFound) {
+		return nil, err
+	}
+	for _, isMet := range conditions {
+		if !isMet(found) {
+			return nil, orders.ErrPrecondition
+		}
 	}
 	return sale, err
 }
 
-// writeSale writes an operator's change of a sale whose row is locked. UpdatedAt is the ETag,
+// writeSale writes an operator's change of a sale whose row is locked. UpdatedAt is the version,
 // so it increases even if two changes happen within one millisecond.
 func writeSale(tx *gorm.DB, old *LockedSale, next orders.Sale) (orders.Sale, error) {
 	next.UpdatedAt = old.Now
@@ -133,8 +138,31 @@ func (s *Store) sales(db *gorm.DB) ([]orders.Sale, time.Time, error) {
 		return nil, now, fmt.Errorf("read the database's clock: %w", err)
 	}
 	var sales []orders.Sale
-	err = db.Where("mode NOT IN ? OR mode = ? AND closes_at > ?", []string{orders.ModeOver, orders.ModeArchived}, orders.ModeOver, now.Add(-listedFor)).Order("opens_at DESC, sku").Find(&sales).Error
+	err = listed(db, now).Order("opens_at DESC, sku").Find(&sales).Error
 	return sales, now, wrap(err, "read sales")
+}
+
+func listed(db *gorm.DB, now time.Time) *gorm.DB {
+	return db.Where("mode NOT IN ? OR mode = ? AND closes_at > ?", []string{orders.ModeOver, orders.ModeArchived}, orders.ModeOver, now.Add(-listedFor))
+}
+
+// SalesPage reads a page of the sales by SKU. With over, the page contains all sales, and without
+// it only the listed sales. For the cursor see OrdersOfBuyer.
+func (s *Store) SalesPage(ctx context.Context, over bool, limit int, cursor string) ([]orders.Sale, string, error) {
+	if cursor != "" && !orders.IsSKU(cursor) {
+		return nil, "", errCursor()
+	}
+	now, err := s.readTime(s.DB.WithContext(ctx))
+	if err != nil {
+		return nil, "", fmt.Errorf("read the database's clock: %w", err)
+	}
+	sales, next, err := page(ctx, s, limit, func(db *gorm.DB) *gorm.DB {
+		if db = db.Where("sku > ? AND mode <> ?", cursor, orders.ModeArchived); !over {
+			db = listed(db, now)
+		}
+		return db.Order("sku")
+	}, func(sale orders.Sale) string { return sale.SKU })
+	return sales, next, wrap(err, "read a page of sales")
 }
 
 // sameModes reports whether the database has the same sales as known, with the same epochs and

@@ -29,14 +29,14 @@ func TestTwoRestocks(t *testing.T) {
 		} {
 			read, err := store.PutSale(t.Context(), kit.Sale("S", 10, 1))
 			check.Must(t, err)
-			var tag []string
+			var conditions []orders.Precondition
 			if c.matches {
-				tag = []string{read.ETag()}
+				conditions = append(conditions, ifVersion(read))
 			}
 			first, second := read, read
 			first.Total, second.Total = 15, 13
-			check.Must(t, check.Err(store.PutSale(t.Context(), first, tag...)))
-			check.Is(t, check.Err(store.PutSale(t.Context(), second, tag...)), c.second)
+			check.Must(t, check.Err(store.PutSale(t.Context(), first, conditions...)))
+			check.Is(t, check.Err(store.PutSale(t.Context(), second, conditions...)), c.second)
 			if got, err := store.Sale(t.Context(), "S"); err != nil || got.Total != c.total {
 				t.Errorf("restocks, %s: got %d units, error %v, want %d", c.name, got.Total, err, c.total)
 			}
@@ -44,7 +44,12 @@ func TestTwoRestocks(t *testing.T) {
 	})
 }
 
-// Many operators add units at the same time, each with the ETag of the sale that it has read, and
+// ifVersion is the precondition that the sale has not changed since it was read.
+func ifVersion(read orders.Sale) orders.Precondition {
+	return orders.IfMatch(`"` + read.Version() + `"`)
+}
+
+// Many operators add units at the same time, each with the version of the sale that it has read, and
 // repeat a refused change. No unit is lost.
 func TestManyRestocks(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
@@ -56,9 +61,9 @@ func TestManyRestocks(t *testing.T) {
 				for done := 0; done < 3; {
 					sale, err := store.Sale(t.Context(), "S")
 					if err == nil {
-						tag := sale.ETag()
+						unchanged := ifVersion(*sale)
 						sale.Total++
-						_, err = store.PutSale(t.Context(), *sale, tag)
+						_, err = store.PutSale(t.Context(), *sale, unchanged)
 					}
 					if err == nil {
 						done++
@@ -76,8 +81,8 @@ func TestManyRestocks(t *testing.T) {
 	})
 }
 
-// Changes by operators change the ETag, and nothing else does.
-func TestETag(t *testing.T) {
+// Changes by operators change the version, and nothing else does.
+func TestVersion(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store, ids := stocked(t, sql, 1)
 		ctx := t.Context()
@@ -104,8 +109,8 @@ func TestETag(t *testing.T) {
 			check.Must(t, err)
 			check.Must(t, c.do())
 			after, err := store.Sale(ctx, "S")
-			if check.Must(t, err); (after.ETag() != before.ETag()) != c.changes {
-				t.Errorf("ETag after %s: got %s before and %s after, want a change: %v", c.name, before.ETag(), after.ETag(), c.changes)
+			if check.Must(t, err); (after.Version() != before.Version()) != c.changes {
+				t.Errorf("version after %s: got %s before and %s after, want a change: %v", c.name, before.Version(), after.Version(), c.changes)
 			}
 		}
 	})
@@ -140,22 +145,26 @@ func TestIfMatch(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, sql string) {
 		store := openStore(t, sql)
 		for header, want := range map[string]error{
-			"TAG": nil, "*": nil, "W/TAG": nil, `"x", TAG`: nil, `"x",TAG,"y"`: nil,
+			`"VERSION"`: nil, "*": nil, `"x", "VERSION"`: nil, `"x","VERSION","y"`: nil,
 			`"x"`: orders.ErrPrecondition, "": orders.ErrPrecondition, ",": orders.ErrPrecondition, "x": orders.ErrPrecondition,
+			"VERSION": orders.ErrPrecondition, `W/"VERSION"`: orders.ErrPrecondition,
 		} {
 			sale, err := store.PutSale(t.Context(), kit.Sale("S", 10, 1))
 			check.Must(t, err)
-			header := strings.ReplaceAll(header, "TAG", sale.ETag())
-			check.Is(t, check.Err(store.PutSale(t.Context(), sale, header)), want)
-			if want != nil { // otherwise PutSale has changed the ETag
-				check.Is(t, check.Err(store.EndSale(t.Context(), "S", header)), want)
+			condition := orders.IfMatch(strings.ReplaceAll(header, "VERSION", sale.Version()))
+			check.Is(t, check.Err(store.PutSale(t.Context(), sale, condition)), want)
+			if want != nil { // otherwise PutSale has changed the version
+				check.Is(t, check.Err(store.EndSale(t.Context(), "S", condition)), want)
 			}
 		}
 		for _, header := range []string{"*", `"x"`} {
-			check.Is(t, check.Err(store.PutSale(t.Context(), kit.Sale("T", 1, 1), header)), orders.ErrPrecondition)
-			check.Is(t, check.Err(store.EndSale(t.Context(), "T", header)), orders.ErrNotFound)
+			check.Is(t, check.Err(store.PutSale(t.Context(), kit.Sale("T", 1, 1), orders.IfMatch(header))), orders.ErrPrecondition)
+			check.Is(t, check.Err(store.EndSale(t.Context(), "T", orders.IfMatch(header))), orders.ErrPrecondition)
 		}
 		check.Is(t, check.Err(store.Sale(t.Context(), "T")), orders.ErrNotFound)
+		check.Must(t, check.Err(store.PutSale(t.Context(), kit.Sale("T", 1, 1), orders.IfNew)))
+		check.Is(t, check.Err(store.PutSale(t.Context(), kit.Sale("T", 2, 1), orders.IfNew)), orders.ErrPrecondition)
+		check.Is(t, check.Err(store.EndSale(t.Context(), "T", orders.IfNew)), orders.ErrPrecondition)
 	})
 }
 

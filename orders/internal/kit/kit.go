@@ -28,7 +28,7 @@ func MustBeEmpty(t testing.TB, wrong []string) {
 
 // PutSale calls PutSale and fails the test on an error.
 func PutSale(t testing.TB, store interface {
-	PutSale(context.Context, orders.Sale, ...string) (orders.Sale, error)
+	PutSale(context.Context, orders.Sale, ...orders.Precondition) (orders.Sale, error)
 }, s orders.Sale) {
 	t.Helper()
 	_, err := store.PutSale(t.Context(), s)

@@ -123,7 +123,7 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	a.crowd = &demoCrowd{app: a}
 	a.web, err = web.New(web.Config{
 		Service: a.service, Verifier: a.verifier, LimitIP: cfg.LimitIP,
-		LimitPay: control.With(cfg.rules(web.RoutePay)), LimitRead: control.With(cfg.rules(web.RouteRead)),
+		LimitPlace: control.With(cfg.rules(web.RoutePlace)), LimitPay: control.With(cfg.rules(web.RoutePay)), LimitRead: control.With(cfg.rules(web.RouteRead)),
 		TrustedProxies: cfg.TrustedProxies, Registry: registry, Metrics: cfg.MetricsAddr == "",
 		Live: a.live, Demo: cfg.Demo, Crowd: a.crowd, PayScope: cfg.PayScope,
 		Checks: []web.Check{

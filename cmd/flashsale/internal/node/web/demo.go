@@ -41,7 +41,6 @@ func (s *Server) demoToken(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	c.Header("Cache-Control", "no-store")
 	c.JSON(http.StatusOK, gin.H{"token": token, "subject": subject, "role": role})
 	return nil
 }

@@ -32,9 +32,9 @@ func (s *Server) describe() error {
 	if err != nil {
 		return err
 	}
-	s.engine.GET("/openapi.yaml", func(c *gin.Context) { c.Data(http.StatusOK, "application/yaml", OpenAPI) })
-	s.engine.GET("/docs", func(c *gin.Context) {
-		html := bytes.ReplaceAll(page, []byte(serverURL), []byte(address(c.Request)))
+	s.engine.Match(reading, "/openapi.yaml", func(c *gin.Context) { c.Data(http.StatusOK, "application/yaml", OpenAPI) })
+	s.engine.Match(reading, "/docs", func(c *gin.Context) {
+		html := bytes.ReplaceAll(page, []byte(serverURL), []byte(address(c.Request)+s.prefix(c)))
 		// The page is one file and loads nothing.
 		document(html, "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "+
 			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'")(c)

@@ -1,18 +1,26 @@
 package web
 
 import (
+	"encoding/json"
 	"errors"
-	"flashsale/inventory"
-	"flashsale/orders"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"flashsale/inventory"
+	"flashsale/orders"
+	"flashsale/ratelimit"
+	"flashsale/ratelimit/admission"
+	"flashsale/ratelimit/httplimit"
 )
 
 func described(t *testing.T) *openapi3.T {
@@ -39,12 +47,15 @@ func TestDescriptionIsValid(t *testing.T) {
 	}
 }
 
-// openapi.yaml describes exactly the routes of the router.
+// openapi.yaml describes exactly the routes of the router. Each route with GET also has HEAD.
 func TestDescriptionMatchesRoutes(t *testing.T) {
 	var documented, served []string
 	for path, item := range described(t).Paths.Map() {
 		for method := range item.Operations() {
 			documented = append(documented, method+" "+path)
+			if method == http.MethodGet {
+				documented = append(documented, http.MethodHead+" "+path)
+			}
 		}
 	}
 	for _, r := range router(t).engine.Routes() {
@@ -99,6 +110,24 @@ func TestStoredChangeIsReported(t *testing.T) {
 		}
 	}
 	t.Error("failure of a stored change: got no matching row in the table of failures, want one")
+}
+
+// An error of the limiter has the same status and code as in httplimit.
+func TestErrorsOfTheLimiter(t *testing.T) {
+	for _, err := range []error{
+		fmt.Errorf("%w: no id", ratelimit.ErrBadRequest), fmt.Errorf("%w: no Redis", ratelimit.ErrUnavailable),
+		&admission.LimitedError{Result: ratelimit.Result{Bucket: "ip", RetryAfter: time.Second}},
+	} {
+		want, got := httptest.NewRecorder(), httptest.NewRecorder()
+		httplimit.Refuse(want, nil, err)
+		c, _ := gin.CreateTestContext(got)
+		c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		router(t).fail(c, err)
+		var is, should problem
+		if json.Unmarshal(got.Body.Bytes(), &is) != nil || json.Unmarshal(want.Body.Bytes(), &should) != nil || got.Code != want.Code || is.Code != should.Code {
+			t.Errorf("answer to %v: got %d %s, want %d %s", err, got.Code, got.Body, want.Code, want.Body)
+		}
+	}
 }
 
 func TestReadablePage(t *testing.T) {

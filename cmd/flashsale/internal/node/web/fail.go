@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"flashsale/orders"
+	"flashsale/orders/httpapi"
 	"flashsale/ratelimit/admission"
 	"flashsale/ratelimit/httplimit"
 )
@@ -37,6 +38,21 @@ func (s *Server) handle(h func(*gin.Context) error) gin.HandlerFunc {
 	}
 }
 
+// place is handle for placing an order. A malformed order has not reached the limiter, so it takes a
+// token of its address here, and is answered 429 if there is none. Otherwise malformed orders, which
+// cost more than refusals, would be free.
+func (s *Server) place(h func(*gin.Context) error, limited gin.HandlerFunc) gin.HandlerFunc {
+	return s.handle(func(c *gin.Context) error {
+		err := h(c)
+		if _, malformed := errors.AsType[*orders.InvalidError](err); malformed || errors.Is(err, httpapi.ErrMediaType) {
+			if limited(c); c.IsAborted() {
+				return nil
+			}
+		}
+		return err
+	})
+}
+
 // fail answers with the problem for err. The response never contains the text of err.
 func (s *Server) fail(c *gin.Context, err error) {
 	c.Abort()
@@ -49,7 +65,8 @@ func (s *Server) fail(c *gin.Context, err error) {
 	}
 	if invalid, ok := errors.AsType[*orders.InvalidError](err); ok {
 		p := newProblem(http.StatusBadRequest, "invalid_request", "The request is malformed.")
-		for _, name := range slices.Sorted(maps.Keys(invalid.Fields)) {
+		names := slices.Sorted(maps.Keys(invalid.Fields))
+		for _, name := range names[:min(len(names), httpapi.MaxFaults)] {
 			p.Errors = append(p.Errors, field{Field: name, Detail: invalid.Fields[name]})
 		}
 		s.write(c, p)

@@ -14,7 +14,6 @@ import (
 func document(html []byte, policy string) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		c.Header("Content-Security-Policy", policy)
-		c.Header("X-Content-Type-Options", "nosniff")
 		c.Header("Referrer-Policy", "no-referrer")
 		c.Header("Cache-Control", "no-cache") // after an upgrade, an old page would call the new API
 		c.Data(http.StatusOK, "text/html; charset=utf-8", html)
@@ -59,9 +58,11 @@ func (s *Server) watch(c *gin.Context) error {
 	defer w.Leave()
 
 	c.Header("Content-Type", "text/event-stream")
-	c.Header("Cache-Control", "no-store")
 	c.Header("X-Accel-Buffering", "no") // nginx would buffer the stream
 	c.Status(http.StatusOK)
+	if c.Request.Method == http.MethodHead {
+		return nil
+	}
 	out := http.NewResponseController(c.Writer)
 	// A node that stops ends all its streams. The retry field delays the reconnect by a
 	// second. A snapshot is sent every second even if nothing has changed, so that a client

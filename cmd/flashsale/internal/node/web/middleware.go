@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
+	"regexp"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -39,14 +43,20 @@ var (
 	sequence atomic.Uint64
 )
 
-// identify sets the request id. It takes the caller's id if that is valid as a buyer's
-// name, and therefore safe in log lines and headers. Otherwise it creates a new id.
+// Header values that all responses share. They are not copied, because refusals are the hot path.
+var noStore, noSniff = []string{"no-store"}, []string{"nosniff"}
+
+// identify sets the request id and the default headers. It takes the caller's id if that is
+// valid as a buyer's name, and therefore safe in log lines and headers. Otherwise it creates a
+// new id. Public responses replace Cache-Control.
 func (s *Server) identify(c *gin.Context) {
 	id := c.GetHeader(requestID)
 	if !orders.IsBuyer(id) {
 		id = string(strconv.AppendUint([]byte(instance), sequence.Add(1), 36))
 	}
-	c.Header(requestID, id)
+	header := c.Writer.Header()
+	header.Set(requestID, id)
+	header["Cache-Control"], header["X-Content-Type-Options"] = noStore, noSniff
 }
 
 // observe counts the request by its outcome, and logs it if AccessLog is set.
@@ -131,6 +141,23 @@ func (s *Server) mustHave(scope string) gin.HandlerFunc {
 			s.fail(c, errForbidden)
 		}
 	}
+}
+
+// prefixText matches a path prefix that is safe in a Location. A value such as //host names
+// another host.
+var prefixText = regexp.MustCompile(`^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+$`)
+
+// prefix returns the path under which a trusted proxy serves this server, or "".
+func (s *Server) prefix(c *gin.Context) string {
+	prefix := strings.TrimSuffix(c.GetHeader("X-Forwarded-Prefix"), "/")
+	if !prefixText.MatchString(prefix) {
+		return ""
+	}
+	peer, _ := netip.ParseAddr(c.RemoteIP())
+	if !slices.ContainsFunc(s.trusted, func(proxies netip.Prefix) bool { return proxies.Contains(peer.Unmap()) }) {
+		return ""
+	}
+	return prefix
 }
 
 // buyer returns the buyer that authenticate has stored.

@@ -9,6 +9,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/orders"
 	"flashsale/orders/httpapi"
+	"flashsale/ratelimit"
 )
 
 var (
@@ -34,24 +35,26 @@ var failures = []struct {
 	detail string
 }{
 	{inventory.ErrSoldOut, 409, "sold_out", "Fewer units are left than the order asks for."},
-	{inventory.ErrBuyerLimit, 409, "buyer_limit", "With this order you would exceed a limit per buyer: the units of this sale, or the number of orders, cancelled ones included."},
+	{inventory.ErrBuyerLimit, 409, "buyer_limit", "The order exceeds a limit per buyer: the units that a buyer may have of this sale, or the orders that a buyer may make, cancelled orders included."},
 	{inventory.ErrNotOpen, 409, "not_open", "The sale has not opened yet."},
 	{inventory.ErrClosed, 409, "closed", "The sale is over."},
 	{inventory.ErrMismatch, 422, "idempotency_mismatch", "This Idempotency-Key was used with another body."},
 	{orders.ErrAlreadyPaid, 409, "already_paid", "The order is already paid."},
+	{orders.ErrClaimed, 409, "order_closed", "The order is cancelled, expired or rejected. The payment is refused, and a refund claim is recorded for it."},
 	{orders.ErrOrderClosed, 409, "order_closed", "The order is cancelled, expired or rejected."},
 	{orders.ErrInProgress, 409, "in_progress", "The order is not durable yet. Try again in a moment."},
 	{ErrCrowdRunning, 409, "in_progress", "A demo crowd is already running."},
 	{orders.ErrBelowSold, 409, "below_sold", "The total would be lower than the number of units sold."},
-	{orders.ErrPrecondition, 412, "precondition_failed", "If-Match does not have the ETag of the sale: the sale was changed meanwhile, or does not exist. Read it again."},
+	{orders.ErrPrecondition, 412, "precondition_failed", "The sale is not as If-Match or If-None-Match requires: another operator has changed or created it, or it does not exist. Read it again, and send its version in quotes."},
 	{orders.ErrNotFound, 404, "not_found", "The sale or order does not exist, or it belongs to another buyer."},
-	{httpapi.ErrMediaType, 415, "unsupported_media_type", "The body must be application/json in UTF-8."},
+	{httpapi.ErrMediaType, 415, "unsupported_media_type", "The body must be application/json in UTF-8, without a Content-Encoding."},
 	{auth.ErrUnauthorized, 401, "unauthorized", "A valid bearer token is needed."},
 	{errForbidden, 403, "forbidden", "The token lacks the scope that this route needs."},
 	{errHost, 403, "forbidden", "Demo tokens are given only at localhost or at an IP address."},
 	{errNotFound, 404, "not_found", "No route has this path."},
 	{errMethod, 405, "method_not_allowed", "This route does not allow this method."},
 	{inventory.ErrInvalid, 400, "invalid_request", "The request is malformed."},
+	{ratelimit.ErrBadRequest, 400, "invalid_request", "The request is malformed."},
 	{errUnexpected, 500, "internal", "The server failed unexpectedly. The error has been logged."},
 	{orders.ErrOnItsWay, 503, "unavailable", "The change is stored, but may not be effective yet. Read the sale before you repeat the change."},
 	{live.ErrFull, 503, "unavailable", "This node has too many live streams. Try again later."},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"sync/atomic"
 
 	"github.com/gin-gonic/gin"
@@ -26,9 +27,10 @@ import (
 type Config struct {
 	Service        *shop.Service
 	Verifier       *auth.Verifier
+	LimitPlace     *admission.Control // limiter of malformed orders on RoutePlace
 	LimitPay       *admission.Control // limiter of RoutePay
 	LimitRead      *admission.Control // limiter of RouteRead
-	LimitIP        limit.Limit        // limit per address on RoutePay and RouteRead
+	LimitIP        limit.Limit        // limit per address
 	TrustedProxies []string           // addresses or CIDRs whose X-Forwarded-For is trusted
 	Checks         []Check            // the dependencies that /readyz checks
 	Registry       *prometheus.Registry
@@ -49,12 +51,16 @@ const (
 	RouteRead  = "read"  // all other requests of buyers
 )
 
+// reading lists the methods of a route that reads. net/http omits the body of a response to HEAD.
+var reading = []string{http.MethodGet, http.MethodHead}
+
 // A Server is the HTTP handler of a node.
 type Server struct {
 	cfg     Config
 	engine  *gin.Engine
 	metrics metrics
 	missing coalesce.Fresh[[]Check] // the dependencies that do not respond
+	trusted []netip.Prefix          // TrustedProxies
 	ready   atomic.Bool
 	warned  atomic.Int64 // time of the last warning about a signature, Unix ns
 	noted   atomic.Int64 // time of the last logged failure, Unix ns
@@ -69,6 +75,14 @@ func New(cfg Config) (*Server, error) {
 	if err := s.engine.SetTrustedProxies(cfg.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("parse --trusted-proxies: %w", err)
 	}
+	for _, proxy := range cfg.TrustedProxies {
+		network, err := netip.ParsePrefix(proxy)
+		if err != nil {
+			addr, _ := netip.ParseAddr(proxy) // gin has accepted the address
+			network = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		s.trusted = append(s.trusted, network)
+	}
 	// By default gin also trusts X-Real-Ip. A proxy that sets X-Forwarded-For may pass
 	// on an X-Real-Ip that the client has forged.
 	s.engine.RemoteIPHeaders = []string{"X-Forwarded-For"}
@@ -81,7 +95,7 @@ func New(cfg Config) (*Server, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the embedded page %s: %w", path, err)
 		}
-		s.engine.GET(path, document(html, policy))
+		s.engine.Match(reading, path, document(html, policy))
 	}
 	if err := s.describe(); err != nil {
 		return nil, fmt.Errorf("describe the API from openapi.yaml: %w", err)
@@ -91,11 +105,12 @@ func New(cfg Config) (*Server, error) {
 
 func (s *Server) routes() {
 	h := httpapi.New(s.cfg.Service, buyer)
+	h.Prefix = s.prefix
 
-	s.engine.GET("/livez", func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) })
-	s.engine.GET("/readyz", s.readyz)
+	s.engine.Match(reading, "/livez", func(c *gin.Context) { c.JSON(http.StatusOK, gin.H{"status": "ok"}) })
+	s.engine.Match(reading, "/readyz", s.readyz)
 	if s.cfg.Metrics {
-		s.engine.GET("/metrics", gin.WrapH(s.MetricsHandler()))
+		s.engine.Match(reading, "/metrics", gin.WrapH(s.MetricsHandler()))
 	}
 
 	v1 := s.engine.Group("/v1")
@@ -107,17 +122,18 @@ func (s *Server) routes() {
 	address := func(c *gin.Context) (int, []ratelimit.Bucket) {
 		return 1, httplimit.AddressBuckets(c.ClientIP(), s.cfg.LimitIP)
 	}
+	malformed := ginlimit.Middleware(s.cfg.LimitPlace, address, s.fail)
 	reads := ginlimit.Middleware(s.cfg.LimitRead, address, s.fail)
 	pays := ginlimit.Middleware(s.cfg.LimitPay, address, s.fail)
 
-	v1.GET("/sales", bounded, reads, forAll, s.handle(h.ListSales))
-	v1.GET("/sales/:sku", bounded, reads, forAll, s.handle(h.GetSale))
-	v1.GET("/live", reads, s.handle(s.watch)) // not bounded: a stream of events
+	v1.Match(reading, "/sales", bounded, reads, forAll, s.handle(h.ListSales))
+	v1.Match(reading, "/sales/:sku", bounded, reads, forAll, s.handle(h.GetSale))
+	v1.Match(reading, "/live", reads, s.handle(s.watch)) // not bounded: a stream of events
 
 	mine := v1.Group("/orders", s.authenticate)
-	mine.POST("", s.handle(h.PlaceOrder)) // calls the limiter itself, after the sold-out memory
-	mine.GET("", bounded, reads, s.handle(h.ListOrders))
-	mine.GET("/:id", bounded, reads, s.handle(h.GetOrder))
+	mine.POST("", s.place(h.PlaceOrder, malformed)) // calls the limiter itself, after the sold-out memory
+	mine.Match(reading, "", bounded, reads, s.handle(h.ListOrders))
+	mine.Match(reading, "/:id", bounded, reads, s.handle(h.GetOrder))
 	if h.PayForAnyBuyer = s.cfg.PayScope != ""; h.PayForAnyBuyer { // the provider pays for all buyers, so its payments are not limited
 		mine.POST("/:id/pay", s.mustHave(s.cfg.PayScope), bounded, s.handle(h.PayOrder))
 	} else {
@@ -134,13 +150,14 @@ func (s *Server) routes() {
 
 	admin := v1.Group("/admin", s.authenticate, s.mustHave(auth.ScopeAdmin), bounded)
 	admin.PUT("/sales/:sku", s.handle(h.PutSale))
-	admin.GET("/sales/:sku/audit", s.handle(h.AuditSale))
-	admin.GET("/sales/:sku/orders", s.handle(h.ListSaleOrders))
+	admin.Match(reading, "/sales/:sku/audit", s.handle(h.AuditSale))
+	admin.Match(reading, "/sales/:sku/orders", s.handle(h.ListSaleOrders))
 	admin.POST("/sales/:sku/rebuild", s.handle(h.RebuildSale))
 	admin.POST("/sales/:sku/close", s.handle(h.EndSale))
-	admin.GET("/orders", s.handle(h.ListBuyerOrders))
-	admin.GET("/orders/:id", s.handle(h.GetAnyOrder))
-	admin.GET("/refunds", s.handle(h.ListRefunds))
+	admin.Match(reading, "/sales", s.handle(h.ListAllSales))
+	admin.Match(reading, "/orders", s.handle(h.ListBuyerOrders))
+	admin.Match(reading, "/orders/:id", s.handle(h.GetAnyOrder))
+	admin.Match(reading, "/refunds", s.handle(h.ListRefunds))
 }
 
 // forAll removes the caller's rate limit headers, because caches share the response.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -72,7 +71,7 @@ type Terms = client.Sale
 // A Sale describes a sale as the server returns it.
 type Sale struct {
 	client.Offer
-	ETag string `json:"-"` // identifies the version of the terms
+	Version string // of the terms; in quotes, it is a value of If-Match
 }
 
 // An Order describes an order as the server returns it. Times in the future are nil. The key
@@ -82,30 +81,38 @@ type Order = orders.RowJSON
 // An Audit contains the terms of the conservation law for one sale.
 type Audit = store.Audit
 
-// Sales returns all sales of interest, newest first.
-func (c *Client) Sales(ctx context.Context) ([]Sale, error) {
-	var all struct{ Sales []Sale }
-	_, err := c.call(ctx, http.MethodGet, "/v1/sales", nil, &all, "sales")
-	return all.Sales, err
+// Sales returns the public list of sales, newest first. With over, it returns a page of all sales by
+// SKU, for operators only, and the cursor of the next page.
+func (c *Client) Sales(ctx context.Context, over bool, cursor string) ([]Sale, string, error) {
+	path := "/v1/sales"
+	if over {
+		path = "/v1/admin/sales?over=true&limit=500&cursor=" + url.QueryEscape(cursor)
+	}
+	var page struct {
+		Sales []Sale
+		Next  string `json:"next_cursor"`
+	}
+	_, err := c.call(ctx, http.MethodGet, path, nil, &page, "sales")
+	return page.Sales, page.Next, err
 }
 
 // Sale returns a sale, and the time of the server's clock.
 func (c *Client) Sale(ctx context.Context, sku string) (s Sale, at time.Time, err error) {
-	header, err := c.call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s, "sku")
-	s.ETag = header.Get("ETag")
+	header, err := c.call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s, "version")
 	at, _ = http.ParseTime(header.Get("Date"))
 	return s, at, err
 }
 
-// PutSale creates or changes a sale. With an ETag, it changes only a sale that still has this ETag.
-func (c *Client) PutSale(ctx context.Context, sku string, t Terms, ifMatch ...string) (s Sale, err error) {
-	_, err = c.call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s, "sku", "If-Match", strings.Join(ifMatch, ", "))
+// PutSale creates or changes a sale. condition contains the name and value of If-Match or
+// If-None-Match, or nothing.
+func (c *Client) PutSale(ctx context.Context, sku string, t Terms, condition ...string) (s Sale, err error) {
+	_, err = c.call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s, "version", condition...)
 	return s, err
 }
 
 // Close ends a sale now.
 func (c *Client) Close(ctx context.Context, sku string) (s Sale, err error) {
-	_, err = c.call(ctx, http.MethodPost, "/v1/admin/sales/"+url.PathEscape(sku)+"/close", nil, &s, "sku")
+	_, err = c.call(ctx, http.MethodPost, "/v1/admin/sales/"+url.PathEscape(sku)+"/close", nil, &s, "version")
 	return s, err
 }
 

@@ -1,16 +1,16 @@
 // The actions of an operator: change a sale, find orders.
-const asking = { action: '', sku: '', terms: null, etag: null }; // the open dialog
-const match = () => asking.etag ? { 'If-Match': asking.etag } : {};
+const asking = { action: '', sku: '', terms: null }; // the open dialog
+const match = sale => ({ 'If-Match': `"${sale.version}"` });
 const admin = (method, path, body, headers) => call(method, 'v1/admin/' + path, { token: tokens.operator, body, headers });
 const actions = {
   restock: {
     name: 'Restock', says: s => `Total is ${count(s.total)}, of which ${count(s.available)} are available. A number below 0 takes units away.`,
-    send: ({ sku, available, state, ...terms }) => admin('PUT', 'sales/' + sku, { ...terms, total: terms.total + Number($('units').value) }, match()),
+    send: ({ sku, available, state, version, ...terms }) => admin('PUT', 'sales/' + sku, { ...terms, total: terms.total + Number($('units').value) }, match({ version })),
     done: s => `Restocked: total is ${count(s.total)} now.`,
   },
   close: {
     name: 'Close', says: s => `It closes ${when(s.closes_at)}. If you close it now, no more units are sold. Existing orders can still be paid.`,
-    send: s => admin('POST', `sales/${s.sku}/close`, null, match()), done: () => 'Closed.',
+    send: s => admin('POST', `sales/${s.sku}/close`, null, match(s)), done: () => 'Closed.',
   },
   rebuild: {
     name: 'Rebuild', says: () => 'The gate in Redis is rebuilt from MySQL. Buyers may receive 503 for a moment.',
@@ -20,9 +20,9 @@ const actions = {
 
 // readTerms reads the sale of the dialog and shows it.
 async function readTerms() {
-  const { status, body, etag } = await call('GET', 'v1/sales/' + asking.sku);
+  const { status, body } = await call('GET', 'v1/sales/' + asking.sku);
   if (status !== 200) return false;
-  Object.assign(asking, { terms: body, etag });
+  asking.terms = body;
   text($('ask-title'), `${actions[asking.action].name} ${title(body)}?`);
   text($('ask-says'), actions[asking.action].says(body));
   return true;
@@ -40,7 +40,7 @@ async function ask(action) {
 }
 
 async function confirm() {
-  const { action, terms, etag } = asking;
+  const { action, terms } = asking;
   say('ask-answer', 'wait', 'Asking…');
   const { status, body } = await actions[action].send(terms);
   if (status === 200) {
@@ -48,7 +48,7 @@ async function confirm() {
     return say('answer', 'yes', actions[action].done(body));
   }
   if (status === 412) { // a node may return the old terms for up to two seconds
-    for (let tries = 0; tries < 8 && asking.etag === etag; tries++) await pause(400), await readTerms();
+    for (let tries = 0; tries < 8 && asking.terms.version === terms.version; tries++) await pause(400), await readTerms();
   }
   say('ask-answer', 'no', status === 412 ? 'Nothing was changed: another operator has changed this sale. The text above shows its new state. Do you still want to?' : body.detail || noAnswer);
 }

@@ -34,8 +34,7 @@ async function call(method, path, { token, body, headers = {} } = {}) {
     });
     if (res.status === 429 && (method === 'GET' || path.startsWith('demo/'))) tooMany(retryAfter(res));
     return {
-      status: res.status, body: await res.json().catch(() => ({})), location: res.headers.get('Location'), etag: res.headers.get('ETag'),
-      retry: retryAfter(res),
+      status: res.status, body: await res.json().catch(() => ({})), location: res.headers.get('Location'), retry: retryAfter(res),
     };
   } catch {
     return { status: 0, body: {}, retry: 1 };
