@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/orders/lock/internal/nap"
+	"flashsale/orders/lock/internal/onredis"
 )
 
 // waits contains the callers of a Client that are in a wait queue. One subscription
@@ -69,7 +70,9 @@ func (w *waits) listenOnce(ctx context.Context, log *slog.Logger) {
 			return
 		case err == nil:
 			silent, broken = false, false
-			w.receive(msg)
+			if w.receive(msg) {
+				w.tryPublish(ctx, log)
+			}
 		case isTimeout(err) && silent:
 			log.WarnContext(ctx, "lock: subscription does not answer: it is reopened, and waiters poll until then")
 			return
@@ -82,14 +85,25 @@ func (w *waits) listenOnce(ctx context.Context, log *slog.Logger) {
 			}
 			broken = true
 			_ = nap.For(ctx, 50*time.Millisecond+nap.Jitter(200*time.Millisecond))
+			if onredis.IsReply(err) { // refused, and the client does not repeat it; the account may be allowed to by now
+				_ = pubsub.Subscribe(ctx, w.channel)
+			}
 		}
 	}
 }
 
+// tryPublish logs that this client may not publish. Its releases would be silent otherwise,
+// because the script ignores the error.
+func (w *waits) tryPublish(ctx context.Context, log *slog.Logger) {
+	if err := w.rdb.Publish(ctx, w.channel, "").Err(); err != nil && onredis.IsReply(err) {
+		log.WarnContext(ctx, "lock: grants cannot be published: waiters poll for the locks that this client releases", "err", err)
+	}
+}
+
 // receive passes a grant on to its waiter. When a subscription is confirmed, which also
-// happens after each reconnection, receive makes all waiters ask again, because a message
-// may have been lost before the confirmation.
-func (w *waits) receive(msg any) {
+// happens after each reconnection, receive returns true and makes all waiters ask again,
+// because a message may have been lost before the confirmation.
+func (w *waits) receive(msg any) (subscribed bool) {
 	switch msg := msg.(type) {
 	case *redis.Message:
 		token, ask, _ := strings.Cut(msg.Payload, " ")
@@ -102,7 +116,7 @@ func (w *waits) receive(msg any) {
 		}
 	case *redis.Subscription:
 		if msg.Kind != "subscribe" {
-			return
+			return false
 		}
 		w.confirmed.Store(true)
 		for _, one := range w.waiters.Range {
@@ -111,7 +125,9 @@ func (w *waits) receive(msg any) {
 			default:
 			}
 		}
+		return true
 	}
+	return false
 }
 
 func isTimeout(err error) bool {
