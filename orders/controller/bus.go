@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -29,6 +30,10 @@ const hintChannel = "orders:hint"
 // noticeChannel returns the channel of the notices for callers on node.
 func noticeChannel(node string) string { return "orders:notice:" + node }
 
+// subscribeEvery is the interval at which a node subscribes again. If Redis refuses a
+// subscription, because the account lacks the right, the client does not repeat it.
+const subscribeEvery = time.Second
+
 // A Notice is the result of a reserved order: a row or a refusal. Notices to other nodes
 // contain every column of the row, which the JSON of the API does not.
 type Notice struct {
@@ -40,13 +45,18 @@ type Notice struct {
 // listen receives messages until ctx ends. The client reconnects by itself. listen calls wake
 // with each SKU whose queue is no longer empty, and hinted with the SKU of each hint.
 func (b *bus) listen(ctx context.Context, wake func(string, keeper.Work) bool, hinted func(sku string)) error {
-	sub := b.rdb.Subscribe(ctx, inventory.WakeChannel, hintChannel, noticeChannel(b.node))
+	channels := []string{inventory.WakeChannel, hintChannel, noticeChannel(b.node)}
+	sub := b.rdb.Subscribe(ctx, channels...)
 	defer func() { _ = sub.Close() }()
+	again := time.NewTicker(subscribeEvery)
+	defer again.Stop()
 	messages := sub.Channel(redis.WithChannelSize(1024))
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-again.C:
+			_ = sub.Subscribe(ctx, channels...) // logged by lock.Client, which subscribes as well
 		case m, ok := <-messages:
 			if !ok {
 				return nil

@@ -1,0 +1,114 @@
+package app
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/loadtest/servers"
+	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
+)
+
+// withAccount returns a real Redis, and stores with the account of OPERATIONS.md on it.
+func withAccount(t *testing.T) (s *servers.Stores, rdb *redis.Client) {
+	t.Helper()
+	s = servertest.Open(t, servers.KindReal)
+	rdb = openRedis(t, s.RedisURL)
+	text, err := os.ReadFile("../../../OPERATIONS.md")
+	check.Must(t, err)
+	line := regexp.MustCompile(`(?m)^ACL SETUSER flashsale .*`).FindString(string(text))
+	var args []any
+	for _, word := range strings.Fields(line) {
+		args = append(args, word)
+	}
+	check.Must(t, rdb.Do(t.Context(), args...).Err())
+	s.RedisURL = strings.Replace(s.RedisURL, "redis://", "redis://flashsale:PASSWORD@", 1)
+	return s, rdb
+}
+
+func setUser(t *testing.T, rdb *redis.Client, rights ...any) {
+	t.Helper()
+	check.Must(t, rdb.Do(t.Context(), append([]any{"ACL", "SETUSER", "flashsale"}, rights...)...).Err())
+}
+
+// The account that OPERATIONS.md describes has all rights that a sale needs.
+func TestDocumentedAccount(t *testing.T) {
+	t.Parallel()
+	s, rdb := withAccount(t)
+	n := start(t, s, func(c *Config) {
+		quick(c)
+		c.LimitBuyer, c.LimitIP = parseLimit(t, "100/s:100"), parseLimit(t, "100/s:100")
+	})
+	n.put("S", 5, 2, 900)
+	paid, cancelled := n.sold("S", "ann").where(), n.sold("S", "bob").where()
+	n.pay("ann", paid, "ref").want(200)
+	n.cancel("bob", cancelled).want(200)
+	n.put("S", 6, 2, 900)
+	n.known("POST", "/v1/admin/sales/S/rebuild", n.token("operator", true), "").want(200)
+	n.put("P", 1, 1, 900, onPayment)
+	n.pay("ann", n.sold("P", "ann").where(), "ref").want(200)
+	n.audited("S", `"available":5,"queued":0,"sold":1`, `"balanced":true`)
+	n.send("GET", "/readyz", "", "").want(200).contains(`"ok"`)
+	check.Must(t, n.stop())
+	if denied := rdb.ACLLog(t.Context(), 100).Val(); len(denied) > 0 {
+		t.Errorf("denied commands: got %+v, want none", *denied[0])
+	}
+}
+
+// A node whose account has no channels or no INFO sells. Its log and /readyz report what Redis
+// refuses, until the account is allowed to.
+func TestMissingRights(t *testing.T) {
+	t.Parallel()
+	s, rdb := withAccount(t)
+	log := check.Output(t)
+	setUser(t, rdb, "resetchannels", "-info")
+	n := start(t, s, func(c *Config) { quick(c); c.Wait = 20 * time.Second; c.Log = slog.New(slog.NewTextHandler(log, nil)) })
+	if !strings.Contains(log.String(), "Redis refuses") {
+		t.Error("log of a node without rights: got no \"Redis refuses\", want one")
+	}
+	n.put("S", 5, 1, 900)
+	for _, buyer := range []string{"ann", "bob", "eve"} {
+		n.order("S", buyer).want(201)
+	}
+	ready := func(what string, texts ...string) {
+		t.Helper()
+		check.Eventually(t, what, func() bool { return n.send("GET", "/readyz", "", "").want(200).has(texts...) })
+	}
+	ready("all refused commands are reported", `"degraded"`, "PUBLISH", "SUBSCRIBE", "INFO")
+	setUser(t, rdb, "allchannels", "+info", "-publish")
+	ready("one refused command is reported", `"detail":"Redis refuses PUBLISH`)
+	setUser(t, rdb, "+publish")
+	ready("nothing is refused", `"ok"`)
+	if woken := rdb.PubSubNumSub(t.Context(), "sale:woken").Val(); woken["sale:woken"] != 1 {
+		t.Errorf("subscriptions of a node that may subscribe again: got %v, want one", woken)
+	}
+}
+
+// A node tries every command of the scripts that it sends.
+func TestEveryCommandIsTried(t *testing.T) {
+	const root = "../../../../../"
+	var scripts []string
+	for _, files := range []string{"inventory/*.lua", "orders/lock/internal/onredis/*.lua", "orders/lock/redlock/*.lua", "ratelimit/*.lua"} {
+		found, err := filepath.Glob(root + files)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("scripts %s: got none, error %v", files, err)
+		}
+		scripts = append(scripts, found...)
+	}
+	for _, script := range scripts {
+		source, err := os.ReadFile(script)
+		check.Must(t, err)
+		for _, call := range regexp.MustCompile(`call\('([A-Z]+)'`).FindAllStringSubmatch(string(source), -1) {
+			if !regexp.MustCompile(`(^|;\s)` + call[1] + `[ ;]`).MatchString(commands) {
+				t.Errorf("command %s of %s: got no trial of it, want one", call[1], script)
+			}
+		}
+	}
+}
