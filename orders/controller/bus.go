@@ -30,10 +30,6 @@ const hintChannel = "orders:hint"
 // noticeChannel returns the channel of the notices for callers on node.
 func noticeChannel(node string) string { return "orders:notice:" + node }
 
-// subscribeEvery is the interval at which a node subscribes again. If Redis refuses a
-// subscription, because the account lacks the right, the client does not repeat it.
-const subscribeEvery = time.Second
-
 // A Notice is the result of a reserved order: a row or a refusal. Notices to other nodes
 // contain every column of the row, which the JSON of the API does not.
 type Notice struct {
@@ -48,7 +44,7 @@ func (b *bus) listen(ctx context.Context, wake func(string, keeper.Work) bool, h
 	channels := []string{inventory.WakeChannel, hintChannel, noticeChannel(b.node)}
 	sub := b.rdb.Subscribe(ctx, channels...)
 	defer func() { _ = sub.Close() }()
-	again := time.NewTicker(subscribeEvery)
+	again := time.NewTicker(time.Second)
 	defer again.Stop()
 	messages := sub.Channel(redis.WithChannelSize(1024))
 	for {
@@ -56,7 +52,9 @@ func (b *bus) listen(ctx context.Context, wake func(string, keeper.Work) bool, h
 		case <-ctx.Done():
 			return nil
 		case <-again.C:
-			_ = sub.Subscribe(ctx, channels...) // logged by lock.Client, which subscribes as well
+			// If Redis has refused the subscription, because the account lacks the right, the
+			// client does not repeat it.
+			_ = sub.Subscribe(ctx, channels...)
 		case m, ok := <-messages:
 			if !ok {
 				return nil

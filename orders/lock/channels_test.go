@@ -41,7 +41,7 @@ func TestLockWithoutChannels(t *testing.T) {
 	}
 	allow("allchannels", "-publish")
 	logs(log, "cannot be published")
-	if !Listens(c) {
+	if !Listens(c) { // set before the log
 		t.Error("client that may subscribe again: got no subscription, want one")
 	}
 }

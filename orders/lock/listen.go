@@ -70,8 +70,12 @@ func (w *waits) listenOnce(ctx context.Context, log *slog.Logger) {
 			return
 		case err == nil:
 			silent, broken = false, false
-			if w.receive(msg) {
-				w.tryPublish(ctx, log)
+			w.receive(msg)
+			if _, subscribed := msg.(*redis.Subscription); subscribed {
+				// The scripts ignore that they may not publish.
+				if err := w.rdb.Publish(ctx, w.channel, "").Err(); onredis.IsReply(err) {
+					log.WarnContext(ctx, "lock: grants cannot be published: waiters poll for the locks that this client releases", "err", err)
+				}
 			}
 		case isTimeout(err) && silent:
 			log.WarnContext(ctx, "lock: subscription does not answer: it is reopened, and waiters poll until then")
@@ -92,18 +96,10 @@ func (w *waits) listenOnce(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// tryPublish logs that this client may not publish. Its releases would be silent otherwise,
-// because the script ignores the error.
-func (w *waits) tryPublish(ctx context.Context, log *slog.Logger) {
-	if err := w.rdb.Publish(ctx, w.channel, "").Err(); err != nil && onredis.IsReply(err) {
-		log.WarnContext(ctx, "lock: grants cannot be published: waiters poll for the locks that this client releases", "err", err)
-	}
-}
-
 // receive passes a grant on to its waiter. When a subscription is confirmed, which also
-// happens after each reconnection, receive returns true and makes all waiters ask again,
-// because a message may have been lost before the confirmation.
-func (w *waits) receive(msg any) (subscribed bool) {
+// happens after each reconnection, receive makes all waiters ask again, because a message
+// may have been lost before the confirmation.
+func (w *waits) receive(msg any) {
 	switch msg := msg.(type) {
 	case *redis.Message:
 		token, ask, _ := strings.Cut(msg.Payload, " ")
@@ -116,7 +112,7 @@ func (w *waits) receive(msg any) (subscribed bool) {
 		}
 	case *redis.Subscription:
 		if msg.Kind != "subscribe" {
-			return false
+			return
 		}
 		w.confirmed.Store(true)
 		for _, one := range w.waiters.Range {
@@ -125,9 +121,7 @@ func (w *waits) receive(msg any) (subscribed bool) {
 			default:
 			}
 		}
-		return true
 	}
-	return false
 }
 
 func isTimeout(err error) bool {
