@@ -2,7 +2,11 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"regexp"
 	"slices"
@@ -20,12 +24,8 @@ const (
 	MySQLConnections = 32
 )
 
-// ownOptions are the options of a URL that go-redis's own parser does not know. keptOptions are
-// the options that it parses for us. A node sets all others itself.
-var (
-	ownOptions  = []string{"sentinel_username", "sentinel_password", "server_name"}
-	keptOptions = []string{"client_name", "db", "protocol", "skip_verify"}
-)
+// urlOptions are the options that a URL may have. A node sets all others itself.
+var urlOptions = []string{"client_name", "db", "protocol", "skip_verify", "sentinel_username", "sentinel_password"}
 
 // redisOptions parses a URL in one of three forms:
 //
@@ -33,10 +33,9 @@ var (
 //	redis://user:password@host:6379,host:6379    the nodes of a cluster
 //	redis+sentinel://user:password@host:26379,host:26379/master/0
 //
-// With rediss, each server is verified by the name under which it is called, or by the option
-// server_name. With Sentinel, the path begins with the name of the master. User and password
-// are for Redis, and sentinel_username and sentinel_password for the sentinels. An option that
-// would have no effect is an error.
+// With rediss, the servers are verified as dialTLS describes. With Sentinel, the path begins with
+// the name of the master. User and password are for Redis, and sentinel_username and
+// sentinel_password for the sentinels. Anything in the URL that would have no effect is an error.
 func redisOptions(text string) (*redis.UniversalOptions, error) {
 	refuse := func(format string, args ...any) (*redis.UniversalOptions, error) {
 		return nil, fmt.Errorf("parse --redis: %q "+format, append([]any{Redact(text)}, args...)...)
@@ -47,25 +46,20 @@ func redisOptions(text string) (*redis.UniversalOptions, error) {
 	authority, path, _ := strings.Cut(rest, "/")
 	at := strings.LastIndex(authority, "@") + 1
 	hosts := strings.Split(authority[at:], ",")
+	cluster := len(hosts) > 1 && !sentinel
 	var master string
 	if sentinel {
-		if master, path, _ = strings.Cut(path, "/"); master == "" {
-			return refuse("names no master (want redis+sentinel://host:26379/master/0)")
-		}
+		master, path, _ = strings.Cut(path, "/")
 	}
 	options, err := url.ParseQuery(query)
-	own := url.Values{}
 	for name, values := range options {
-		switch {
-		case len(values) > 1:
-			return refuse("has the option %s twice", name)
-		case slices.Contains(ownOptions, name):
-			own[name] = values
-			delete(options, name)
-		case !slices.Contains(keptOptions, name):
-			return refuse("has the option %s: want one of %s", name, strings.Join(append(keptOptions, ownOptions...), ", "))
+		if len(values) > 1 || !slices.Contains(urlOptions, name) {
+			return refuse("has the option %s: want each of %s at most once", name, strings.Join(urlOptions, ", "))
 		}
 	}
+	sentinelUser, sentinelPassword := options.Get("sentinel_username"), options.Get("sentinel_password")
+	options.Del("sentinel_username")
+	options.Del("sentinel_password")
 	var one *redis.Options
 	addrs := make([]string, len(hosts))
 	for i, host := range hosts {
@@ -75,45 +69,60 @@ func redisOptions(text string) (*redis.UniversalOptions, error) {
 		if err != nil || host == "" || scheme == "unix" || strings.Contains(rest, "#") {
 			return refuse("is not a URL such as redis://localhost:6379/0 (in a password, write /, ?, # and %% as %%2F, %%3F, %%23 and %%25)")
 		}
-		if addrs[i] = one.Addr; sentinel && one.Addr != host { // the parser adds the port of Redis
-			addrs[i] = host + ":26379"
-		}
+		addrs[i] = one.Addr
 	}
-	cluster := len(hosts) > 1 && !sentinel
-	switch {
-	case options.Has("db") && strings.Trim(path, "/") != "":
-		return refuse("names its database twice")
-	case at > 0 && one.Password == "":
-		return refuse("has an empty password: set a password, or remove user and password")
-	case cluster && one.DB != 0:
-		return refuse("names database %d: a cluster has only database 0", one.DB)
-	case one.Protocol != 0 && one.Protocol != 2 && one.Protocol != 3:
-		return refuse("names protocol %d: want 2 or 3", one.Protocol)
-	case !sentinel && (own.Has("sentinel_username") || own.Has("sentinel_password")):
-		return refuse("has options for sentinels: want redis+sentinel://")
-	case own.Has("server_name") && one.TLSConfig == nil:
-		return refuse("has the option server_name: want rediss://")
-	}
-	if one.TLSConfig != nil {
-		one.TLSConfig.ServerName = own.Get("server_name") // if empty, the name of the server that is called
+	var f faults
+	f.check(!sentinel || master != "", "names no master (want redis+sentinel://host:26379/master/0)")
+	f.check(sentinel || sentinelUser+sentinelPassword == "", "has an account for sentinels (want redis+sentinel://)")
+	f.check(at == 0 || one.Password != "", "has an empty password: set a password, or remove user and password")
+	f.check(!cluster || one.DB == 0, "names database %d: a cluster has only database 0", one.DB)
+	f.check(!options.Has("db") || strings.Trim(path, "/") == "", "names its database twice")
+	f.check(slices.Contains([]int{0, 2, 3}, one.Protocol), "names protocol %d: want 2 or 3", one.Protocol)
+	if len(f) > 0 {
+		return refuse("%w", errors.Join(f...))
 	}
 	return &redis.UniversalOptions{
+		Dialer:        dialTLS(one.TLSConfig, addrs),
 		Addrs:         addrs,
 		IsClusterMode: cluster,
 		MasterName:    master,
 		DB:            one.DB, Username: one.Username, Password: one.Password, TLSConfig: one.TLSConfig,
 		Protocol: one.Protocol, ClientName: one.ClientName,
-		SentinelUsername: own.Get("sentinel_username"), SentinelPassword: own.Get("sentinel_password"),
+		SentinelUsername: sentinelUser, SentinelPassword: sentinelPassword,
 
 		// Retries after a timeout are safe because all scripts are idempotent.
 		ContextTimeoutEnabled: true,
-		DialTimeout:           2 * time.Second,
+		DialTimeout:           dialTimeout,
 		ReadTimeout:           time.Second,
 		WriteTimeout:          time.Second,
 		MaxRetries:            2,
 		DialerRetries:         1, // fail at once if Redis refuses the connection
 		PoolSize:              RedisConnections,
 	}, nil
+}
+
+// dialTimeout bounds the dialing of one connection.
+const dialTimeout = 2 * time.Second
+
+// dialTLS returns a function that opens connections with TLS, or nil without a config. The
+// certificate of a server must be valid for the name that is called, or for the host of one of
+// urlAddrs. The second name serves clusters and sentinels that report the address of a server
+// instead of its name.
+func dialTLS(config *tls.Config, urlAddrs []string) func(context.Context, string, string) (net.Conn, error) {
+	if config == nil {
+		return nil
+	}
+	return func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
+		for _, named := range append([]string{addr}, urlAddrs...) {
+			d := tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout}, Config: config.Clone()}
+			d.Config.ServerName, _, _ = net.SplitHostPort(named)
+			conn, err = d.DialContext(ctx, network, addr)
+			if _, otherName := errors.AsType[x509.HostnameError](err); !otherName {
+				break
+			}
+		}
+		return conn, err
+	}
 }
 
 // openRedis returns the client of the node. On each new connection the gate checks which

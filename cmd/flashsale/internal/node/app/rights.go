@@ -18,11 +18,11 @@ import (
 // that the account's patterns are tried, too.
 const commands = `PING; TIME; INFO replication; EVAL return(0) 0; EVALSHA 0 0;
 SET probe:{rights} 1 PX 1; SET rate:{rights} 1 PX 1; SET lock:{rights} 1 PX 1; GET lock:{rights}; EXISTS lock:{rights}; PTTL lock:{rights};
-PEXPIRE lock:{rights} 1; EXPIRE lock:{rights} 1; PERSIST lock:{rights}; DEL lock:{rights}; ZADD lock:{rights} XX 1 m; ZSCORE lock:{rights} m;
-ZRANGE lock:{rights} 0 0; ZREVRANGE lock:{rights} 0 0; ZREM lock:{rights} m; HSET sale:{rights} f 1; HINCRBY sale:{rights} f 1;
-HGET sale:{rights} f; HMGET sale:{rights} f; HEXISTS sale:{rights} f; HLEN sale:{rights}; HSCAN sale:{rights} 0; HDEL sale:{rights} f;
-SADD sale:{rights} m; RENAME sale:{rights} sale:{rights}:set; SCARD sale:{rights}:set; UNLINK sale:{rights}:set;
-XADD sale:{rights} NOMKSTREAM * f v; XLEN sale:{rights}; XRANGE sale:{rights} - +; XDEL sale:{rights} 0-1;
+PEXPIRE lock:{rights} 1; EXPIRE lock:{rights} 1; PERSIST lock:{rights}; DEL lock:{rights};
+ZADD lock:{rights} XX 1 m; ZSCORE lock:{rights} m; ZRANGE lock:{rights} 0 0; ZREVRANGE lock:{rights} 0 0; ZREM lock:{rights} m;
+HSET sale:{rights} f 1; HINCRBY sale:{rights} f 1; HGET sale:{rights} f; HMGET sale:{rights} f; HEXISTS sale:{rights} f; HLEN sale:{rights};
+HSCAN sale:{rights} 0; HDEL sale:{rights} f; SADD sale:{rights} m; RENAME sale:{rights} sale:{rights}:set; SCARD sale:{rights}:set;
+UNLINK sale:{rights}:set; XADD sale:{rights} NOMKSTREAM * f v; XLEN sale:{rights}; XRANGE sale:{rights} - +; XDEL sale:{rights} 0-1;
 PUBLISH orders:notice:rights []; PUBLISH lock-client:rights x`
 
 // rightsAge is the time after which a node tries its rights again.

@@ -60,10 +60,10 @@ func TestRedisURL(t *testing.T) {
 
 // Each option of a Redis URL is honored or refused, and so is everything else in it.
 func TestRedisURLOptions(t *testing.T) {
-	o, err := redisOptions("rediss+sentinel://a:1,b:2/shop?protocol=2&client_name=x&db=3&sentinel_username=u&sentinel_password=p%26w&server_name=n&skip_verify=true")
+	o, err := redisOptions("rediss+sentinel://a:1,b:2/shop?protocol=2&client_name=x&db=3&sentinel_username=u&sentinel_password=p%26w&skip_verify=true")
 	check.Must(t, err)
-	if got := fmt.Sprint(o.Protocol, o.ClientName, o.DB, o.SentinelUsername, o.SentinelPassword, o.TLSConfig.ServerName, o.TLSConfig.InsecureSkipVerify); got != "2x3up&wntrue" {
-		t.Errorf("options of the URL: got %s, want 2x3up&wntrue", got)
+	if got := fmt.Sprint(o.Protocol, o.ClientName, o.DB, o.SentinelUsername, o.SentinelPassword, o.TLSConfig.InsecureSkipVerify); got != "2x3up&wtrue" {
+		t.Errorf("options of the URL: got %s, want 2x3up&wtrue", got)
 	}
 	for _, bad := range []string{
 		"redis://a:1/0?protocl=2", "redis://a:1/0?pool_size=3", "redis://a:1/0?read_timeout=1s", "redis://a:1/0?client_name=x&client_name=y",
@@ -87,8 +87,8 @@ func TestRedisURLOptions(t *testing.T) {
 	}
 }
 
-// Each node of a cluster with TLS is verified by its own name. Here the first node of the URL is
-// gone, and the certificate of the second node does not have the first one's name.
+// Each node of a cluster with TLS is verified by its own name, or by another name of the URL. In the
+// first two URLs, a node is gone, and the certificate of the other one does not have its name.
 func TestRedisClusterTLS(t *testing.T) {
 	certified := httptest.NewTLSServer(nil) // its certificate is valid for 127.0.0.1, but not for localhost
 	t.Cleanup(certified.Close)
@@ -96,10 +96,11 @@ func TestRedisClusterTLS(t *testing.T) {
 	check.Must(t, server.StartTLS(&tls.Config{Certificates: certified.TLS.Certificates}))
 	t.Cleanup(server.Close)
 	for url, works := range map[string]bool{
-		"rediss://localhost:1," + server.Addr():                          true,
-		"rediss://" + server.Addr() + ",localhost:1":                     true,
-		"rediss://localhost:" + server.Port():                            false,
-		"rediss://localhost:" + server.Port() + "?server_name=127.0.0.1": true,
+		"rediss://localhost:1," + server.Addr():                   true,
+		"rediss://" + server.Addr() + ",localhost:1":              true,
+		"rediss://localhost:" + server.Port():                     false,
+		"rediss://localhost:" + server.Port() + ",127.0.0.1:1":    true,
+		"rediss://127.0.0.1.invalid:1,localhost:" + server.Port(): false,
 	} {
 		o, err := redisOptions(url)
 		check.Must(t, err)
