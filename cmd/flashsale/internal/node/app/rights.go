@@ -37,7 +37,7 @@ var subscriptions = []string{inventory.WakeChannel, "orders:hint", "orders:notic
 // error.
 func Refused(ctx context.Context, rdb *redis.Client) (refused []string, err error) {
 	note := func(command string, err error) {
-		if redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "ERR unknown command") {
+		if redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "unknown command") {
 			refused = append(refused, command)
 		}
 	}

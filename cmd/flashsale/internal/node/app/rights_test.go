@@ -1,10 +1,12 @@
 package app
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,3 +133,42 @@ func TestEveryCommandIsTried(t *testing.T) {
 		}
 	}
 }
+
+// Some managed Redis services have no INFO with a master_replid, or lack a command. Both count as
+// refused.
+func TestRefusedByManagedRedis(t *testing.T) {
+	t.Parallel()
+	rdb := openRedis(t, servertest.OpenRedis(t, servers.KindEmbedded).URL)
+	rdb.AddHook(managed{})
+	refused, err := Refused(t.Context(), rdb)
+	if want := []string{"INFO replication (no master_replid)", "HSCAN sale:{rights} 0"}; err != nil || !slices.Equal(refused, want) {
+		t.Errorf("refused commands: got %q, error %v, want %q", refused, err, want)
+	}
+}
+
+// managed changes two answers.
+type managed struct{}
+
+func (managed) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (managed) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (managed) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			switch cmd.Name() {
+			case "info":
+				cmd.SetErr(nil)
+				cmd.(*redis.Cmd).SetVal("role:master")
+			case "hscan":
+				cmd.SetErr(refusal("ERR unknown command 'HSCAN'"))
+			}
+		}
+		return err
+	}
+}
+
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+func (refusal) RedisError()     {}

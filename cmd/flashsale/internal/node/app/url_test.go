@@ -68,7 +68,7 @@ func TestRedisURLOptions(t *testing.T) {
 	for _, bad := range []string{
 		"redis://a:1/0?protocl=2", "redis://a:1/0?pool_size=3", "redis://a:1/0?read_timeout=1s", "redis://a:1/0?client_name=x&client_name=y",
 		"redis://a:1/0?protocol=4", "redis://a:1/0?protocol=x", "redis://a:1/0?sentinel_password=p", "redis://a:1/0?server_name=n", "redis://a:1/0?skip_verify=true",
-		"redis://a:1,b:2/3", "redis://a:1,b:2/0?db=3", "redis://a:1/0/1", "redis://a:1/0#b", "redis://:1#b@a:1/0", "redis://geheim@a:1/0",
+		"redis://a:1,b:2/3", "redis://a:1/2?db=3", "redis://a:1,b:2/0?db=3", "redis://a:1/0/1", "redis://a:1/0#b", "redis://:1#b@a:1/0", "redis://geheim@a:1/0",
 		"redis://:@a:1/0", "redis://u:@a:1/0", "redis://a:1,,b:2", "redis://", "redis://a:1,b:x", "unix:///tmp/redis.sock", "http://a:1", "//a:1", "a:1",
 		"redis+sentinel://a:1/shop/0/1", "redis://:a/b@c:1/0", "redis://a:1/0?client_name=%zz",
 	} {
