@@ -14,8 +14,8 @@ import (
 )
 
 // commands contains every command that a node sends to Redis, itself or in a script, with
-// arguments that leave nothing behind. The names of keys and channels are those of a node, so
-// that the account's patterns are tried, too.
+// arguments that leave nothing behind. Keys and channels begin like the keys and channels of a
+// node, because an account may be limited to such patterns.
 const commands = `PING; TIME; INFO replication; EVAL return(0) 0; EVALSHA 0 0;
 SET probe:{rights} 1 PX 1; SET rate:{rights} 1 PX 1; SET lock:{rights} 1 PX 1; GET lock:{rights}; EXISTS lock:{rights}; PTTL lock:{rights};
 PEXPIRE lock:{rights} 1; EXPIRE lock:{rights} 1; PERSIST lock:{rights}; DEL lock:{rights};
