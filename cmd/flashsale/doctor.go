@@ -38,7 +38,7 @@ func (c *doctorCommand) Run(ctx context.Context, s streams) error {
 	defer func() { _ = db.Close() }()
 	found := doctor.Examine(ctx, rdb, db, doctor.Plan{
 		Nodes: c.Nodes, RedisConnections: app.RedisConnections, MySQLConnections: app.MySQLConnections,
-		Sentinel: strings.Contains(c.Redis, "+sentinel://"),
+		Sentinel: strings.Contains(c.Redis, "+sentinel://"), Refused: app.Refused,
 	})
 	if c.JSON {
 		e := json.NewEncoder(s.out)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -40,13 +41,20 @@ type Notice struct {
 // listen receives messages until ctx ends. The client reconnects by itself. listen calls wake
 // with each SKU whose queue is no longer empty, and hinted with the SKU of each hint.
 func (b *bus) listen(ctx context.Context, wake func(string, keeper.Work) bool, hinted func(sku string)) error {
-	sub := b.rdb.Subscribe(ctx, inventory.WakeChannel, hintChannel, noticeChannel(b.node))
+	channels := []string{inventory.WakeChannel, hintChannel, noticeChannel(b.node)}
+	sub := b.rdb.Subscribe(ctx, channels...)
 	defer func() { _ = sub.Close() }()
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
 	messages := sub.Channel(redis.WithChannelSize(1024))
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-again.C:
+			// If Redis has refused the subscription, because the account lacks the right, the
+			// client does not repeat it.
+			_ = sub.Subscribe(ctx, channels...)
 		case m, ok := <-messages:
 			if !ok {
 				return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/orders/lock/internal/nap"
+	"flashsale/orders/lock/internal/onredis"
 )
 
 // waits contains the callers of a Client that are in a wait queue. One subscription
@@ -70,6 +71,12 @@ func (w *waits) listenOnce(ctx context.Context, log *slog.Logger) {
 		case err == nil:
 			silent, broken = false, false
 			w.receive(msg)
+			if _, subscribed := msg.(*redis.Subscription); subscribed {
+				// The scripts ignore that they may not publish.
+				if err := w.rdb.Publish(ctx, w.channel, "").Err(); onredis.IsReply(err) {
+					log.WarnContext(ctx, "lock: grants cannot be published: waiters poll for the locks that this client releases", "err", err)
+				}
+			}
 		case isTimeout(err) && silent:
 			log.WarnContext(ctx, "lock: subscription does not answer: it is reopened, and waiters poll until then")
 			return
@@ -82,6 +89,9 @@ func (w *waits) listenOnce(ctx context.Context, log *slog.Logger) {
 			}
 			broken = true
 			_ = nap.For(ctx, 50*time.Millisecond+nap.Jitter(200*time.Millisecond))
+			if onredis.IsReply(err) { // refused, and the client does not repeat it; the account may be allowed to by now
+				_ = pubsub.Subscribe(ctx, w.channel)
+			}
 		}
 	}
 }

@@ -28,8 +28,8 @@ func TestKeysShareASlot(t *testing.T) {
 	}
 }
 
-// New recognizes a client type that embeds a client of go-redis, and logs a warning for other
-// types.
+// New recognizes a client type that embeds a client of go-redis, and logs that it does not call
+// the methods of that type. New logs another warning for all other types.
 func TestEmbeddedClientIsRecognized(t *testing.T) {
 	one, cluster := redis.NewClient(&redis.Options{}), redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{":1"}})
 	defer func() { _, _ = one.Close(), cluster.Close() }()
@@ -37,18 +37,18 @@ func TestEmbeddedClientIsRecognized(t *testing.T) {
 		name   string
 		client redis.UniversalClient
 		reach  string
-		warns  bool
+		warns  string
 	}{
-		{"one server", one, "1", false},
-		{"one server, embedded", struct{ *redis.Client }{one}, "1", false},
-		{"cluster", cluster, "0", false},
-		{"cluster, embedded", struct{ *redis.ClusterClient }{cluster}, "0", false},
-		{"hidden", struct{ redis.UniversalClient }{one}, "0", true},
+		{"one server", one, "1", ""},
+		{"one server, embedded", struct{ *redis.Client }{one}, "1", "a type of its own"},
+		{"cluster", cluster, "0", ""},
+		{"cluster, embedded", struct{ *redis.ClusterClient }{cluster}, "0", "a type of its own"},
+		{"hidden", struct{ redis.UniversalClient }{one}, "0", "unknown type"},
 	} {
 		var log strings.Builder
 		s := onredis.New(c.client, lease.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		if s.Extra != c.reach || strings.Contains(log.String(), "unknown type") != c.warns {
-			t.Errorf("client %s: got reach %s and log %q, want reach %s and warning %t", c.name, s.Extra, &log, c.reach, c.warns)
+		if s.Extra != c.reach || !strings.Contains(log.String(), c.warns) || (log.Len() > 0) != (c.warns != "") {
+			t.Errorf("client %s: got reach %s and log %q, want reach %s and a warning with %q", c.name, s.Extra, &log, c.reach, c.warns)
 		}
 	}
 }

@@ -18,7 +18,8 @@ const MaxBatch = 100
 
 // A Sender is a client whose Do, Eval and EvalSha share pipelines. A caller that finds
 // few calls in flight sends its own. All other commands are sent as usual. A redis.Script
-// runs on a Sender.
+// runs on a Sender. The Sender does not call Do, Eval and EvalSha of its client, so a type
+// that embeds a client and overrides one of them must use a hook of go-redis instead.
 //
 // In a cluster, each call is sent separately, because a node that does not answer would
 // delay the calls to all other nodes.

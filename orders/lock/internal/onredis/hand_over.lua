@@ -30,7 +30,8 @@ end
 -- grant. If no client receives the message, the waiter's process has probably crashed: the
 -- waiter keeps its place, and the lock goes to the first waiter whose client receives the
 -- message. A cluster node cannot count the receivers (reach = '0'), so the first waiter is
--- granted the lock there. Returns the token of the new holder, or false without a waiter.
+-- granted the lock there. If the account may not publish, pcall returns an error, which counts
+-- as no receiver. Returns the token of the new holder, or false without a waiter.
 local function hand_over(lock, queue, waiters, reach)
   if redis.call('EXISTS', queue) == 0 then
     return false
@@ -46,7 +47,7 @@ local function hand_over(lock, queue, waiters, reach)
     if not deadline or tonumber(deadline) < now then
       leave_queue(queue, waiters, token)
     else
-      local receivers = redis.call('PUBLISH', channel, token .. ' ' .. ask)
+      local receivers = tonumber(redis.pcall('PUBLISH', channel, token .. ' ' .. ask)) or 0
       if receivers > 0 or reach == '0' then
         leave_queue(queue, waiters, token)
         redis.call('SET', lock, value_of(token, note), 'PX', lease)

@@ -38,7 +38,10 @@ func New(rdb redis.UniversalClient, cfg lease.Config) *Store {
 	s.Asking, s.Erasing = pipeline.New(rdb, s.Config.Timeout, nil), pipeline.New(rdb, s.Config.Timeout, nil)
 	s.Erasing.Once = true
 	switch rdb.(type) {
-	case pipeline.Single, interface{ Options() *redis.ClusterOptions }, *redis.Ring:
+	case *redis.Client, *redis.ClusterClient, *redis.Ring:
+	case pipeline.Single, interface{ Options() *redis.ClusterOptions }:
+		s.Config.Logger.Warn("lock: Redis client has a type of its own, whose methods, such as Eval, are not called: use hooks of go-redis (AddHook) instead",
+			"type", fmt.Sprintf("%T", rdb))
 	default:
 		s.Config.Logger.Warn("lock: Redis client has an unknown type, so concurrent calls do not share round trips; use or embed a known type",
 			"type", fmt.Sprintf("%T", rdb), "known", "*redis.Client, *redis.ClusterClient")

@@ -16,6 +16,7 @@ import (
 	"flashsale/cmd/flashsale/internal/node/live"
 	"flashsale/cmd/flashsale/internal/node/web"
 	"flashsale/inventory"
+	"flashsale/inventory/coalesce"
 	"flashsale/orders/controller"
 	"flashsale/orders/shop"
 	"flashsale/orders/store"
@@ -40,6 +41,9 @@ type App struct {
 	crowd    *demoCrowd
 	closing  []func() // close the connections of the locks
 	ready    chan struct{}
+
+	rights        coalesce.Fresh[[]string] // commands that Redis refuses
+	refusedBefore []string                 // the last result of rights; only askRights uses it
 }
 
 // New returns a node that listens but does not serve yet, so its URL is known before
@@ -50,6 +54,7 @@ func New(cfg Config) (_ *App, err error) {
 		return nil, err
 	}
 	a := &App{cfg: cfg, ready: make(chan struct{})}
+	a.rights = coalesce.Fresh[[]string]{Age: rightsAge, Make: a.askRights}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -130,7 +135,8 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, SellsWithout: a.service.Controller().InDirectMode},
 			{Name: "mysql", Ask: a.store.Ping},
 		},
-		Tracer: t.Tracer, Log: cfg.Log, AccessLog: cfg.AccessLog,
+		Degraded: a.degraded,
+		Tracer:   t.Tracer, Log: cfg.Log, AccessLog: cfg.AccessLog,
 	})
 	return err
 }

@@ -33,11 +33,16 @@ func (a *App) checkEviction(ctx context.Context) error {
 		}
 		return nil
 	}
-	switch rdb := a.rdb.(type) {
+	return eachMaster(ctx, a.rdb, check)
+}
+
+// eachMaster calls ask for each master of a cluster, or for the only one.
+func eachMaster(ctx context.Context, rdb redis.UniversalClient, ask func(context.Context, *redis.Client) error) error {
+	switch rdb := rdb.(type) {
 	case *redis.ClusterClient:
-		return rdb.ForEachMaster(ctx, check)
+		return rdb.ForEachMaster(ctx, ask)
 	case *redis.Client:
-		return check(ctx, rdb)
+		return ask(ctx, rdb)
 	}
 	return nil
 }

@@ -124,42 +124,6 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-// Several hosts are a cluster or, with redis+sentinel, sentinels. Errors contain no
-// password.
-func TestRedisURL(t *testing.T) {
-	o, err := redisOptions("redis://user:pass@a:1,b:2,c:3/0")
-	if err != nil || fmt.Sprint(o.Addrs) != "[a:1 b:2 c:3]" || !o.IsClusterMode || o.Password != "pass" {
-		t.Errorf("Redis URL of a cluster: got options %+v, error %v, want three addresses, cluster mode and the password", o, err)
-	}
-	if one, err := redisOptions("redis://a:1/2"); err != nil || one.IsClusterMode || one.DB != 2 {
-		t.Errorf("Redis URL of a single server: got options %+v, error %v, want database 2 without cluster mode", one, err)
-	}
-	for url, want := range map[string]string{
-		"redis+sentinel://user:p@a:1,b:2/shop/3": "[a:1 b:2] shop 3 p",
-		"redis+sentinel://a:1/shop":              "[a:1] shop 0 ",
-		"redis+sentinel://a:1/shop?db=2":         "[a:1] shop 2 ",
-	} {
-		o, err := redisOptions(url)
-		if err != nil {
-			t.Errorf("Redis URL %s: got error %v, want none", url, err)
-			continue
-		}
-		if got := fmt.Sprint(o.Addrs, " ", o.MasterName, " ", o.DB, " ", o.Password); got != want || o.IsClusterMode {
-			t.Errorf("Redis URL %s: got %s, want %s", url, got, want)
-		}
-	}
-	if _, err := redisOptions("redis+sentinel://a:1"); err == nil || !strings.Contains(err.Error(), "master") {
-		t.Errorf("sentinel URL without a master: got error %v, want one that names the master", err)
-	}
-	_, err = redisOptions("user:geheim@host")
-	if err == nil || strings.Contains(err.Error(), "geheim") {
-		t.Errorf("Redis URL with an error: got error %v, want an error without the password", err)
-	}
-	if got := Redact("root:geheim@tcp(h:1)/db"); got != "root:***@tcp(h:1)/db" {
-		t.Errorf("Redact of a MySQL DSN: got %s, want the password replaced by ***", got)
-	}
-}
-
 // A node does not start if Redis may evict keys of the gate. The error names the setting.
 func TestEvictionPolicy(t *testing.T) {
 	t.Parallel()

@@ -39,6 +39,7 @@ func TestRedisThatRefusesWrites(t *testing.T) {
 				t.Fatal("write to Redis without memory: got no error, want one")
 			}
 			n.sold("S", "bob")
+			n.send("GET", "/readyz", "", "").want(200).contains(`"degraded"`) // a read-only Redis answers PING
 			if up, direct := n.metric("flashsale_redis_up"), n.metric("flashsale_sales_in_direct_mode"); up != 0 || direct != 1 {
 				t.Errorf("metrics without a writable Redis: got redis_up %v, sales_in_direct_mode %v, want 0 and 1", up, direct)
 			}

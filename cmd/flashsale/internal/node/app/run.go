@@ -88,6 +88,7 @@ func (a *App) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	_, _ = a.rights.Get(ctx) // logs what Redis refuses
 	if err := a.await(ctx, "mysql", Redact(a.cfg.SQL), a.store.Ping); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -42,6 +43,9 @@ type Config struct {
 	Tracer         trace.Tracer // nil for no traces
 	Log            *slog.Logger
 	AccessLog      bool // log every request, not only failed ones
+
+	// Degraded returns what the node does without although all dependencies respond.
+	Degraded func(context.Context) []string
 }
 
 // The routes with separate limits. Operators' requests are not limited.

@@ -42,6 +42,7 @@ type Plan struct {
 	RedisConnections int // largest number of connections of one node
 	MySQLConnections int // largest number of connections of one node
 	Sentinel         bool
+	Refused          func(context.Context, *redis.Client) ([]string, error) // commands that a master refuses, and a node needs
 }
 
 // Examine runs all checks. It changes nothing, and sends a few commands to each store.
