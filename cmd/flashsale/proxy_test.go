@@ -91,10 +91,7 @@ func startProxy(t *testing.T, node1, node2 string, replace ...string) (public, i
 			return []string{"-db", "-f", file}
 		},
 		Serving: func(ctx context.Context, _ string) error {
-			status, _, err := ask(ctx, "127.0.0.1", inside, "GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-			if err == nil && status != http.StatusOK {
-				err = fmt.Errorf("GET /readyz: got status %d", status)
-			}
+			_, _, err := ask(ctx, "127.0.0.1", inside, "GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 			return err
 		},
 	})
@@ -149,6 +146,7 @@ func (k *kept) answer(method string) (status int, header http.Header, body strin
 	if err != nil {
 		return 0, nil, "", err
 	}
+	defer r.Body.Close()
 	b, err := io.ReadAll(r.Body)
 	return r.StatusCode, r.Header, string(b), err
 }
@@ -242,8 +240,17 @@ func TestProxyRepeatsOrderOnKeptConnection(t *testing.T) {
 
 // Errors of the proxy have the form of the API. The proxy does not speak HTTP/2.
 func TestProxyErrorsAreProblems(t *testing.T) {
-	node := proxiedNode(t, func(w http.ResponseWriter, _ *http.Request) { die(w) })
-	_, inside := startProxy(t, node, node, "timeout http-request 10s", "timeout http-request 2s")
+	node := proxiedNode(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hangs" {
+			<-r.Context().Done()
+			return
+		}
+		die(w)
+	})
+	_, inside := startProxy(t, node, node, "timeout http-request 10s", "timeout http-request 2s", "timeout server 30s", "timeout server 2s")
+	gone, err := servers.FreeAddr(t.Context())
+	check.Must(t, err)
+	_, without := startProxy(t, gone, gone)
 	_, version := haproxy(t)
 	type answer struct {
 		send   string
@@ -260,13 +267,19 @@ func TestProxyErrorsAreProblems(t *testing.T) {
 		"a head without an end": {"GET / HTTP/1.1\r\nHost: x\r\n", 400, "invalid_request", false},
 		"a body without an end": {"POST /v1/orders HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", 400, "invalid_request", true},
 		"a node that dies":      {"GET /v1/sales HTTP/1.1\r\nHost: x\r\n\r\n", 503, "unavailable", true},
+		"a node that hangs":     {"GET /hangs HTTP/1.1\r\nHost: x\r\n\r\n", 503, "unavailable", true},
+		"no node":               {"GET /v1/sales HTTP/1.1\r\nHost: x\r\n\r\n", 503, "unavailable", true},
 	}
-	sent := map[string]*kept{} // the requests without an end time out together
+	sent := map[string]*kept{} // the timeouts of all requests run at the same time
 	for name, c := range all {
 		if !c.id && strings.HasPrefix(version, "2.") {
 			continue // HAProxy 2.6 of Debian 12 ignores errorfile before it has a complete head
 		}
-		k, err := dialFrom(check.Context(t), "127.0.0.1", inside)
+		to := inside
+		if name == "no node" {
+			to = without
+		}
+		k, err := dialFrom(check.Context(t), "127.0.0.1", to)
 		check.Must(t, err)
 		defer k.Close()
 		check.Must(t, check.Err(io.WriteString(k, c.send)))
