@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,5 +59,69 @@ func TestImagesArePinned(t *testing.T) {
 		if !ok || !digest.MatchString(got) {
 			t.Errorf("image of service %s, %s: got %q in pinned.yml, want a digest", name, s.Image, pinned.Services[name].Image)
 		}
+	}
+}
+
+// Every service runs without capabilities and with a bound of its processes. Only the
+// stores have the capabilities with which their entry points change to another user.
+func TestServicesAreConfined(t *testing.T) {
+	var stack struct {
+		Services map[string]struct {
+			CapDrop     []string `yaml:"cap_drop"`
+			CapAdd      []string `yaml:"cap_add"`
+			SecurityOpt []string `yaml:"security_opt"`
+			PidsLimit   int      `yaml:"pids_limit"`
+			MemLimit    string   `yaml:"mem_limit"`
+			Privileged  bool
+		}
+	}
+	check.Must(t, yaml.UnmarshalWithOptions([]byte(read(t, "docker-compose.yml")), &stack, yaml.AllowDuplicateMapKey()))
+	for name, s := range stack.Services {
+		var add []string
+		if name == "redis" || name == "mysql" {
+			add = []string{"CHOWN", "DAC_OVERRIDE", "SETGID", "SETUID"}
+		}
+		if !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Equal(s.CapAdd, add) || s.Privileged ||
+			!slices.Equal(s.SecurityOpt, []string{"no-new-privileges:true"}) || s.PidsLimit == 0 || s.MemLimit == "" {
+			t.Errorf("service %s: got %+v, want no capabilities but %v, no new privileges, and limits of processes and memory", name, s, add)
+		}
+	}
+}
+
+// Every user of a machine can see the command lines of its processes. Therefore a secret
+// reaches a service as a variable of the environment.
+func TestCommandsContainNoSecrets(t *testing.T) {
+	var stack struct {
+		Services map[string]struct {
+			Command, Entrypoint any
+			Healthcheck         struct{ Test any }
+		}
+	}
+	check.Must(t, yaml.UnmarshalWithOptions([]byte(read(t, "docker-compose.yml")), &stack, yaml.AllowDuplicateMapKey()))
+	inserted := regexp.MustCompile(`(?:^|[^$])(?:\$\$)*\$\{?\w*(?:PASSWORD|SECRET|AUTH)`) // $$ is a $ for the shell in the container
+	for name, s := range stack.Services {
+		if line := fmt.Sprint(s.Entrypoint, s.Command, s.Healthcheck.Test); inserted.MatchString(line) {
+			t.Errorf("service %s: got the command line %s, want no secret in it", name, line)
+		}
+	}
+}
+
+// Compose passes each setting of haproxy.cfg to the proxy, and .env.example describes it.
+func TestProxyHasItsSettings(t *testing.T) {
+	var stack struct {
+		Services struct {
+			Proxy struct{ Environment map[string]string }
+		}
+	}
+	check.Must(t, yaml.UnmarshalWithOptions([]byte(read(t, "docker-compose.yml")), &stack, yaml.AllowDuplicateMapKey()))
+	settings := regexp.MustCompile(`\$\{(\w+)`).FindAllStringSubmatch(read(t, ".compose/haproxy.cfg"), -1)
+	if len(settings) != 3 {
+		t.Errorf("settings of haproxy.cfg: got %v, want three", settings)
+	}
+	for _, m := range settings {
+		if value := stack.Services.Proxy.Environment[m[1]]; !strings.HasPrefix(value, "${"+m[1]+":-") {
+			t.Errorf("%s of the proxy in docker-compose.yml: got %q, want the variable with a default", m[1], value)
+		}
+		contains(t, read(t, ".env.example"), "\n#"+m[1]+"=")
 	}
 }
