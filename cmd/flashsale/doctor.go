@@ -16,10 +16,11 @@ import (
 )
 
 type doctorCommand struct {
-	Redis string `required:"" placeholder:"URL" help:"URL of Redis, as in serve --redis."`
-	MySQL string `name:"mysql" required:"" placeholder:"DSN" help:"Data source name of MySQL, as in serve --mysql."`
-	Nodes int    `default:"2" help:"Number of nodes that will use these stores. Default ${default}."`
-	JSON  bool   `name:"json" help:"Print the findings as JSON."`
+	Redis     string `required:"" placeholder:"URL" help:"URL of Redis, as in serve --redis."`
+	MySQL     string `name:"mysql" required:"" placeholder:"DSN" help:"Data source name of MySQL, as in serve --mysql."`
+	Namespace string `placeholder:"NAME" help:"Namespace in Redis, as in serve --namespace."`
+	Nodes     int    `default:"2" help:"Number of nodes that will use these stores. Default ${default}."`
+	JSON      bool   `name:"json" help:"Print the findings as JSON."`
 }
 
 // Run prints the findings. If one of them is bad, the exit status is 1.
@@ -38,7 +39,7 @@ func (c *doctorCommand) Run(ctx context.Context, s streams) error {
 	defer func() { _ = db.Close() }()
 	found := doctor.Examine(ctx, rdb, db, doctor.Plan{
 		Nodes: c.Nodes, RedisConnections: app.RedisConnections, MySQLConnections: app.MySQLConnections,
-		Sentinel: strings.Contains(c.Redis, "+sentinel://"),
+		Prefix: app.Prefix(c.Namespace), Sentinel: strings.Contains(c.Redis, "+sentinel://"),
 	})
 	if c.JSON {
 		e := json.NewEncoder(s.out)

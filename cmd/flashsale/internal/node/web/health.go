@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -24,7 +25,8 @@ const (
 )
 
 // readyz answers 200 "ok" if all dependencies respond, 200 "degraded" if the node sells
-// without the missing ones, and otherwise 503 with the names of the missing ones.
+// without the missing ones or if something else is wrong, and otherwise 503 with the names of
+// the missing ones.
 func (s *Server) readyz(c *gin.Context) {
 	if !s.ready.Load() {
 		s.serviceUnavailable(c, "this node is starting or stopping")
@@ -35,21 +37,20 @@ func (s *Server) readyz(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	if len(missing) == 0 {
-		c.JSON(http.StatusOK, gin.H{"status": "ok"})
-		return
-	}
-	what, spared := "", true
+	wrong, spared := s.cfg.Degraded(), true
 	for _, check := range missing {
-		what += check.Name + " does not answer; "
+		wrong = append(wrong, check.Name+" does not answer")
 		spared = spared && check.SellsWithout != nil && check.SellsWithout()
 	}
-	what = what[:len(what)-2]
-	if spared {
+	what := strings.Join(wrong, "; ")
+	switch {
+	case what == "":
+		c.JSON(http.StatusOK, gin.H{"status": "ok"})
+	case spared:
 		c.JSON(http.StatusOK, gin.H{"status": "degraded", "detail": what})
-		return
+	default:
+		s.serviceUnavailable(c, what)
 	}
-	s.serviceUnavailable(c, what)
 }
 
 // ask checks all dependencies in parallel and returns the ones that do not respond.

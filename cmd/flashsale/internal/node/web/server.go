@@ -31,6 +31,7 @@ type Config struct {
 	LimitIP        limit.Limit        // limit per address on RoutePay and RouteRead
 	TrustedProxies []string           // addresses or CIDRs whose X-Forwarded-For is trusted
 	Checks         []Check            // the dependencies that /readyz checks
+	Degraded       func() []string    // returns what is wrong although the node sells
 	Registry       *prometheus.Registry
 	Metrics        bool // serve /metrics
 	Live           *live.Live
