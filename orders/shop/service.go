@@ -91,7 +91,7 @@ func (c Config) withDefaults() Config {
 	}
 	c.Keeper, c.Direct = c.Keeper.WithDefaults(), c.Direct.WithDefaults()
 	if c.Locks == nil {
-		c.Locks = lock.New(c.Redis, lease.Config{Lease: c.Keeper.LockLease(), Logger: c.Log})
+		c.Locks = lock.New(c.Redis, lease.Config{Lease: c.Keeper.LockLease(), Prefix: c.Prefix, Logger: c.Log})
 	}
 	return c
 }

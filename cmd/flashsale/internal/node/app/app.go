@@ -136,7 +136,7 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 }
 
 // degraded returns what is wrong although the node sells.
-func (a *App) degraded() (what []string) {
+func (a *App) degraded(context.Context) (what []string) {
 	if rival := a.service.Controller().Rival(); rival != "" {
 		what = append(what, "nodes of another database use this Redis: "+rival)
 	}

@@ -37,7 +37,7 @@ func (s *Server) readyz(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	wrong, spared := s.cfg.Degraded(), true
+	wrong, spared := s.cfg.Degraded(c.Request.Context()), true
 	for _, check := range missing {
 		wrong = append(wrong, check.Name+" does not answer")
 		spared = spared && check.SellsWithout != nil && check.SellsWithout()

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -26,12 +27,12 @@ import (
 type Config struct {
 	Service        *shop.Service
 	Verifier       *auth.Verifier
-	LimitPay       *admission.Control // limiter of RoutePay
-	LimitRead      *admission.Control // limiter of RouteRead
-	LimitIP        limit.Limit        // limit per address on RoutePay and RouteRead
-	TrustedProxies []string           // addresses or CIDRs whose X-Forwarded-For is trusted
-	Checks         []Check            // the dependencies that /readyz checks
-	Degraded       func() []string    // returns what is wrong although the node sells
+	LimitPay       *admission.Control             // limiter of RoutePay
+	LimitRead      *admission.Control             // limiter of RouteRead
+	LimitIP        limit.Limit                    // limit per address on RoutePay and RouteRead
+	TrustedProxies []string                       // addresses or CIDRs whose X-Forwarded-For is trusted
+	Checks         []Check                        // the dependencies that /readyz checks
+	Degraded       func(context.Context) []string // returns what is wrong although the node sells
 	Registry       *prometheus.Registry
 	Metrics        bool // serve /metrics
 	Live           *live.Live
