@@ -61,9 +61,9 @@ func New(cfg Config) *Controller {
 	return c
 }
 
-// Run keeps SKUs until ctx ends, or until it finds that nodes of another database use this Redis. It
-// then hands them over, and stops the locks and the bus last, because a handover needs both. Error:
-// ErrShared.
+// Run keeps SKUs until ctx ends, or until it finds that nodes of another database use this Redis.
+// It then hands them over, and stops the locks and the bus last, because a handover needs both.
+// Error: ErrShared.
 func (c *Controller) Run(ctx context.Context) error {
 	under, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -146,8 +146,8 @@ func (o *owner) renew(ctx context.Context) error {
 	return nil
 }
 
-// wait records the value of another owner. It returns ErrShared if the owner's nodes are running, and
-// ErrOtherOwner as long as that is not known.
+// wait records the value of another owner. It returns ErrShared if the owner's nodes are running,
+// and ErrOtherOwner as long as that is not known.
 func (o *owner) wait(other string, known bool, lasts time.Duration) error {
 	switch {
 	case o.found == "" || o.known != known:

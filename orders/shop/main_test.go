@@ -35,8 +35,8 @@ func open(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
 	return p
 }
 
-// owning makes the database of a node the owner of Redis, as Run does, unless a test has made one of
-// the stores fail.
+// owning makes the database of a node the owner of Redis, as Run does, unless a test has made one
+// of the stores fail.
 func owning(t testing.TB, s *Service) *Service {
 	_ = s.controller.OwnRedis(t.Context())
 	return s

@@ -18,15 +18,15 @@ import (
 	"flashsale/orders/store"
 )
 
-// beside returns the stores of another installation: the same Redis, and another database.
-func beside(t *testing.T, s *servers.Stores) *servers.Stores {
+// withOtherDatabase returns the stores of another installation: the same Redis, and another database.
+func withOtherDatabase(t *testing.T, s *servers.Stores) *servers.Stores {
 	other := *s
 	other.SQL = servertest.OpenSQL(t, s.Kind)
 	return &other
 }
 
-// placesOwn places orders through p, and fails the test if an order that p reports as durable is not
-// in the database of p. It returns the number of durable orders.
+// placesOwn places orders through p, and fails the test if an order that p reports as durable is
+// not in the database of p. It returns the number of durable orders.
 func placesOwn(t *testing.T, p *shop, buyers int) (durable int) {
 	t.Helper()
 	placed := make([]Placed, buyers)
@@ -70,7 +70,7 @@ func TestSecondDatabaseStops(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		a := open(t, s, nil)
 		a.put(t, kit.Sale("S", 100, 2))
-		b := build(t, beside(t, s), func(c *Config) { c.Wait = time.Second })
+		b := build(t, withOtherDatabase(t, s), func(c *Config) { c.Wait = time.Second })
 		kit.PutSale(t, b.store, kit.Sale("S", 100, 2))
 		stopped := make(chan error, 1)
 		go func() { stopped <- b.Run(t.Context()) }()
@@ -90,8 +90,9 @@ func TestSecondDatabaseStops(t *testing.T) {
 	})
 }
 
-// If Redis forgets its owner, two databases may both own it. Then their nodes continue, report each
-// other, and answer 201 only for the rows of their own database, even if one is a copy of the other.
+// If Redis forgets its owner, two databases may both own it. Then their nodes continue, report
+// each other, and answer 201 only for the rows of their own database, even if one is a copy of the
+// other.
 func TestDatabasesThatCannotTell(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -99,7 +100,7 @@ func TestDatabasesThatCannotTell(t *testing.T) {
 		a := open(t, s, short)
 		a.put(t, kit.Sale("S", 100, 2))
 		placesOwn(t, a, 3)
-		b := build(t, beside(t, s), short)
+		b := build(t, withOtherDatabase(t, s), short)
 		var sales []orders.Sale
 		var nodes []store.Node
 		check.Must(t, a.store.DB.Find(&sales).Error)

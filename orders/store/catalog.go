@@ -141,15 +141,16 @@ func (c *Catalog) IsFresh() bool { return c.copy.Load().isFresh() }
 
 func (s *salesCopy) isFresh() bool { return s != nil && time.Since(s.began) < CatalogLease }
 
-// DoubtGates sets whether the gates may be those of another database.
+// DoubtGates sets whether the gates may belong to another database.
 func (c *Catalog) DoubtGates(doubt bool) { c.doubt.Store(doubt) }
 
-// DoubtsGates reports whether the gates may be those of another database.
+// DoubtsGates reports whether the gates may belong to another database.
 func (c *Catalog) DoubtsGates() bool { return c.doubt.Load() }
 
 // Vouches reports whether a refusal by sku's gate of the given epoch is final. The copy must be
-// fresh and contain the same epoch, no change may be announced, and the gate must not be in doubt. Vouches returns false for a
-// sale that is not in the copy, even if Sale has read it from the database.
+// fresh and contain the same epoch, no change may be announced, and the gate must not be in doubt.
+// Vouches returns false for a sale that is not in the copy, even if Sale has read it from the
+// database.
 func (c *Catalog) Vouches(sku string, epoch int64) bool {
 	last := c.copy.Load()
 	if !last.isFresh() || c.DoubtsGates() {

@@ -23,14 +23,14 @@ const OwnerRow = "owner of redis"
 // a failover, and then has an earlier proof.
 const keptProofs = 4
 
-// An Identity is what Redis's owner is compared with.
+// An Identity distinguishes a database from others and from its copies.
 type Identity struct {
 	Place  string   // server and name of the database
 	Proofs []string // proofs of ownership, the newest first
 }
 
-// Identity returns the identity of the database. The first call creates a proof. The proofs are
-// those of a server that accepts writes, and not of a primary that was replaced.
+// Identity returns the identity of the database. The first call creates a proof. A primary that was
+// replaced returns an error, because it does not commit the barrier after the read.
 func (s *Store) Identity(ctx context.Context) (Identity, error) {
 	id, err := readDurably(ctx, s, func(db *gorm.DB) (id Identity, err error) {
 		if id.Place = s.dsn; !s.sqlite {

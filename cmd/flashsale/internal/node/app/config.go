@@ -125,8 +125,8 @@ func (c Config) rules(route string) admission.Rules {
 	return admission.Rules{Route: route, WhenAway: policy, Shadow: slices.Contains(c.LimitShadow, route)}
 }
 
-// isNamespace accepts no braces, which would move the keys of a sale to another slot of a cluster, and
-// no colon, which ends a namespace.
+// isNamespace accepts no braces, which would move the keys of a sale to another slot of a
+// cluster, and no colon, which ends a namespace.
 var isNamespace = regexp.MustCompile(`^[A-Za-z0-9._-]{1,32}$`).MatchString
 
 // Prefix returns the first part of the names in Redis in a namespace.

@@ -18,8 +18,8 @@ import (
 	"flashsale/orders/store"
 )
 
-// beside returns the stores of another installation: the same Redis, and another database.
-func beside(t *testing.T, s *servers.Stores) *servers.Stores {
+// withOtherDatabase returns the stores of another installation: the same Redis, and another database.
+func withOtherDatabase(t *testing.T, s *servers.Stores) *servers.Stores {
 	other := *s
 	other.SQL = servertest.OpenSQL(t, s.Kind)
 	return &other
@@ -46,7 +46,7 @@ func copyRows(t *testing.T, from, to *servers.Stores) {
 }
 
 // Staging runs on a copy of production's database, on production's Redis, with the names of
-// production's nodes. Staging does not start. Production restarts beside it, keeps its orders,
+// production's nodes. Staging does not start. Production restarts meanwhile, keeps its orders,
 // and reports staging.
 func TestCopyOfDatabaseOnSameRedis(t *testing.T) {
 	t.Parallel()
@@ -56,7 +56,7 @@ func TestCopyOfDatabaseOnSameRedis(t *testing.T) {
 		production := start(t, s, named)
 		production.put("S", 100, 9, 900)
 		before := production.sold("S", "ann")
-		staging := beside(t, s)
+		staging := withOtherDatabase(t, s)
 		copyRows(t, s, staging)
 		cfg := testConfig(t, staging)
 		cfg.Node, cfg.Lease = "node-1", time.Second // do not wait for the end of the copied heartbeat
@@ -95,7 +95,7 @@ func TestNamespacesDoNotMeet(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		nodes := map[string]*node{}
-		for name, stores := range map[string]*servers.Stores{"": s, "a": beside(t, s), "b": beside(t, s)} {
+		for name, stores := range map[string]*servers.Stores{"": s, "a": withOtherDatabase(t, s), "b": withOtherDatabase(t, s)} {
 			nodes[name] = start(t, stores, func(c *Config) {
 				c.Namespace, c.Node, c.LimitBuyer = name, "same", parseLimit(t, "100/h:100")
 			})

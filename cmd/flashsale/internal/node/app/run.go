@@ -144,8 +144,8 @@ func (a *App) awaitName(ctx context.Context) error {
 	}
 }
 
-// awaitRedis waits until Redis belongs to the database of this node. It returns an error if nodes of
-// another database use Redis. If Redis is unreachable, it returns nil.
+// awaitRedis waits until Redis belongs to the database of this node. It returns an error if nodes
+// of another database use Redis. If Redis is unreachable, it returns nil.
 func (a *App) awaitRedis(ctx context.Context) error {
 	for {
 		err := a.service.Controller().OwnRedis(ctx)
