@@ -33,6 +33,9 @@ type Config struct {
 	// SoldOutFor is the time for which a node refuses requests from memory before it asks
 	// the gate again. Default 100 ms.
 	SoldOutFor time.Duration
+	// Prefix is the first part of the names of all keys and channels, such as "shop-b:". It
+	// must not contain braces. Default none.
+	Prefix string
 	// OnBatch, if not nil, is called after each script call, for metrics and traces. It
 	// must not block.
 	OnBatch func(Batch)
@@ -79,6 +82,16 @@ func New(rdb redis.UniversalClient, cfg Config) *Gate {
 // Wait returns when no call is in flight, or with the context's error. Each call ends
 // within twice Config.Timeout.
 func (g *Gate) Wait(ctx context.Context) error { return g.tasks.Wait(ctx) }
+
+// named returns the keys with Config.Prefix.
+func (g *Gate) named(names ...string) []string {
+	if g.cfg.Prefix != "" {
+		for i := range names {
+			names[i] = g.cfg.Prefix + names[i]
+		}
+	}
+	return names
+}
 
 // Terms are the conditions of a sale.
 type Terms struct {

@@ -77,7 +77,7 @@ func (k KeeperGate) Tally(ctx context.Context, sku string, ids, buyers []string)
 
 func (g *Gate) inspect(ctx context.Context, sku string, limit int, ids, buyers []string) (View, error) {
 	args := appendStrings([]any{limit, len(ids)}, slices.Concat(ids, buyers))
-	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku)}
+	names := g.named(keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku))
 	reply, err := inspectScript.Run(ctx, g.rdb, names, args...).Slice()
 	if err != nil {
 		return View{}, fmt.Errorf("inspect the gate of %s: %w", sku, err)
@@ -118,7 +118,7 @@ func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error)
 	sent := time.Now()
 	cmds, err := g.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, sku := range skus {
-			p.HMGet(ctx, keys.Sale(sku), summaryFields...)
+			p.HMGet(ctx, g.cfg.Prefix+keys.Sale(sku), summaryFields...)
 		}
 		return nil
 	})
@@ -150,14 +150,14 @@ func (g *Gate) Summaries(ctx context.Context, skus ...string) ([]Summary, error)
 // and the cursor of the next page. The first page has cursor 0, and next is 0 after the
 // last page. An order that holds units during the whole scan is returned at least once.
 func (k KeeperGate) ScanHolds(ctx context.Context, sku string, cursor uint64) (ids []string, next uint64, err error) {
-	return k.scan(ctx, keys.Holds(sku), cursor, 500)
+	return k.scan(ctx, k.cfg.Prefix+keys.Holds(sku), cursor, 500)
 }
 
 // ScanBuyers returns a page of the buyers who have units at the gate of sku, like
 // ScanHolds. Its pages are smaller, because each buyer is compared with all of the
 // buyer's orders.
 func (k KeeperGate) ScanBuyers(ctx context.Context, sku string, cursor uint64) (buyers []string, next uint64, err error) {
-	return k.scan(ctx, keys.Buyers(sku), cursor, 100)
+	return k.scan(ctx, k.cfg.Prefix+keys.Buyers(sku), cursor, 100)
 }
 
 // scan returns a page of about count fields of a hash, without fields whose value is 0.
@@ -179,7 +179,7 @@ func (k KeeperGate) scan(ctx context.Context, key string, cursor uint64, count i
 func (g *Gate) FindHold(ctx context.Context, orderID string, skus ...string) (sku string, h Hold, ok bool, err error) {
 	cmds, err := g.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, sku := range skus {
-			p.HGet(ctx, keys.Holds(sku), orderID)
+			p.HGet(ctx, g.cfg.Prefix+keys.Holds(sku), orderID)
 		}
 		return nil
 	})

@@ -152,7 +152,7 @@ func (s *saleState) readBuyers(ctx context.Context) ([]uint64, error) {
 	var buyers []uint64
 	var cursor uint64
 	for {
-		page, next, err := s.gate.rdb.HScan(ctx, keys.Buyers(s.sku), cursor, "", 1000).Result()
+		page, next, err := s.gate.rdb.HScan(ctx, s.gate.cfg.Prefix+keys.Buyers(s.sku), cursor, "", 1000).Result()
 		if err != nil {
 			return nil, err
 		}

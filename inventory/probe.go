@@ -33,14 +33,14 @@ const (
 func (k KeeperGate) ProbeMasters(ctx context.Context) []Master {
 	cluster, ok := k.rdb.(*redis.ClusterClient)
 	if !ok {
-		return []Master{k.probe(ctx, Standalone, keys.Probe(0), k.rdb)}
+		return []Master{k.probe(ctx, Standalone, k.cfg.Prefix+keys.Probe(0), k.rdb)}
 	}
 	found := map[string]bool{}
 	var masters []Master
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for i := range probeKeys {
-		key := keys.Probe(i)
+		key := k.cfg.Prefix + keys.Probe(i)
 		node, err := cluster.MasterForKey(ctx, key)
 		if err != nil {
 			all.Wait()

@@ -14,7 +14,8 @@ import (
 )
 
 // WakeChannel is the channel on which reserve.lua publishes a SKU whose queue is no
-// longer empty. Messages may be lost, so keepers also read their queues regularly.
+// longer empty. Its name begins with Config.Prefix. Messages may be lost, so keepers also
+// read their queues regularly.
 const WakeChannel = "sale:woken"
 
 // A QueuedOrder holds units and waits for the database.
@@ -47,7 +48,7 @@ func (k KeeperGate) ReadQueue(ctx context.Context, sku, after string, limit int6
 		count := fill.entriesFor(room)
 		// A raw command, because XRANGE of go-redis returns fields as a map, without
 		// their order.
-		entries, err := k.pipe.Do(ctx, "XRANGE", keys.Queue(sku), start, "+", "COUNT", count).Slice()
+		entries, err := k.pipe.Do(ctx, "XRANGE", k.cfg.Prefix+keys.Queue(sku), start, "+", "COUNT", count).Slice()
 		if err != nil {
 			return nil, fmt.Errorf("read the queue of %s: %w", sku, err)
 		}
@@ -161,7 +162,7 @@ func entryTime(id string) time.Time {
 func (k KeeperGate) OldestQueued(ctx context.Context, skus ...string) (oldest []time.Time, now time.Time, err error) {
 	cmds, err := k.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, sku := range skus {
-			p.XRangeN(ctx, keys.Queue(sku), "-", "+", 1)
+			p.XRangeN(ctx, k.cfg.Prefix+keys.Queue(sku), "-", "+", 1)
 		}
 		p.Time(ctx)
 		return nil
@@ -201,7 +202,7 @@ func (k KeeperGate) Ack(ctx context.Context, sku string, orders []QueuedOrder, r
 	}
 	args[0] = len(args) / 2
 	args = appendStrings(args, release)
-	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku), keys.Keys(sku)}
+	names := k.named(keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku), keys.Queue(sku), keys.Keys(sku))
 	left, err = ackScript.Run(ctx, k.pipe, names, args...).Int64()
 	return left, scriptError("acknowledge", sku, err)
 }

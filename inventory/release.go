@@ -16,7 +16,7 @@ func (k KeeperGate) ReleaseHolds(ctx context.Context, sku string, epoch int64, i
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	names := []string{keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku)}
+	names := k.named(keys.Sale(sku), keys.Holds(sku), keys.Buyers(sku))
 	units, err := releaseScript.Run(ctx, k.rdb, names, appendStrings([]any{epoch}, ids)...).Int64()
 	return units, scriptError("release", sku, err)
 }
@@ -27,7 +27,7 @@ func (k KeeperGate) DropHolds(ctx context.Context, sku string, epoch int64, ids 
 	if len(ids) == 0 {
 		return nil
 	}
-	err := dropScript.Run(ctx, k.rdb, []string{keys.Sale(sku), keys.Holds(sku)}, appendStrings([]any{epoch}, ids)...).Err()
+	err := dropScript.Run(ctx, k.rdb, k.named(keys.Sale(sku), keys.Holds(sku)), appendStrings([]any{epoch}, ids)...).Err()
 	return scriptError("drop holds of", sku, err)
 }
 

@@ -149,9 +149,9 @@ func (s *saleState) reserveBatch(ctx context.Context, batch []*call) {
 // returns the time at which the last call began, and Gate.changes at that time.
 func (s *saleState) send(ctx context.Context, batch []*call) (began time.Time, changes int64, reply []any, err error) {
 	g, start := s.gate, time.Now()
-	names := []string{keys.Sale(s.sku), keys.Holds(s.sku), keys.Buyers(s.sku), keys.Queue(s.sku), keys.Keys(s.sku)}
+	names := g.named(keys.Sale(s.sku), keys.Holds(s.sku), keys.Buyers(s.sku), keys.Queue(s.sku), keys.Keys(s.sku))
 	seen := s.latest()
-	args := append(make([]any, 0, 6+6*len(batch)), 0, g.cfg.QueueLimit, WakeChannel, s.sku, seen.epoch, seen.granted)
+	args := append(make([]any, 0, 6+6*len(batch)), 0, g.cfg.QueueLimit, g.cfg.Prefix+WakeChannel, s.sku, seen.epoch, seen.granted)
 	for _, c := range batch {
 		r := &c.Q
 		// Pointers avoid a copy of each value to the heap.

@@ -48,7 +48,7 @@ const (
 // writes, so a draft that has all numbers has all pieces. Each piece renews the expiry of
 // the keys that it writes to. After an error, the caller must begin another draft.
 func (k KeeperGate) Stage(ctx context.Context, d *Draft, c Changes) error {
-	staged := d.keys()
+	staged := k.named(d.keys()...)
 	holds, buyers := staged[0], staged[1]
 	held := make([]any, 0, 2*len(c.Holds))
 	for _, h := range c.Holds {
@@ -75,7 +75,7 @@ func (k KeeperGate) Stage(ctx context.Context, d *Draft, c Changes) error {
 
 // Discard deletes a draft that will not be installed.
 func (k KeeperGate) Discard(ctx context.Context, d *Draft) error {
-	if err := k.rdb.Unlink(ctx, d.keys()...).Err(); err != nil {
+	if err := k.rdb.Unlink(ctx, k.named(d.keys()...)...).Err(); err != nil {
 		return fmt.Errorf("discard the rebuild of %s: %w", d.SKU, err)
 	}
 	return nil

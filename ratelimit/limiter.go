@@ -17,7 +17,7 @@ var ErrUnavailable = errors.New("ratelimit: Redis unavailable")
 // Config holds the settings of a Limiter. The zero Config is ready for use.
 type Config struct {
 	// Prefix is the first part of all keys: PREFIX:{name:id}. Limiters with the same
-	// prefix share their buckets. Default "rate".
+	// prefix share their buckets. Default DefaultPrefix.
 	Prefix string
 	// Timeout bounds one script call. A caller waits at most twice as long: for earlier
 	// calls, and for its own call. Timeout takes effect only if the client has
@@ -36,6 +36,9 @@ type Config struct {
 	Clock func() time.Time
 }
 
+// DefaultPrefix is the default of Config.Prefix.
+const DefaultPrefix = "rate"
+
 // A Limiter asks Redis whether requests may pass. It is safe for concurrent use and needs
 // no closing: it has at most two goroutines, only while calls are in flight, and each
 // call ends within Config.Timeout.
@@ -52,7 +55,7 @@ type Limiter struct {
 func New(client redis.UniversalClient, config Config) *Limiter {
 	config.Timeout = cmp.Or(max(config.Timeout, 0), time.Second)
 	config.Remember = cmp.Or(config.Remember, 10*time.Second)
-	config.Prefix = cmp.Or(config.Prefix, "rate")
+	config.Prefix = cmp.Or(config.Prefix, DefaultPrefix)
 	if config.Clock == nil {
 		config.Clock = time.Now
 	}

@@ -10,16 +10,18 @@ import (
 	"time"
 
 	_ "github.com/go-sql-driver/mysql"
+	"github.com/redis/go-redis/v9"
 
 	"flashsale/cmd/flashsale/internal/node/app"
 	"flashsale/cmd/flashsale/internal/operate/doctor"
 )
 
 type doctorCommand struct {
-	Redis string `required:"" placeholder:"URL" help:"URL of Redis, as in serve --redis."`
-	MySQL string `name:"mysql" required:"" placeholder:"DSN" help:"Data source name of MySQL, as in serve --mysql."`
-	Nodes int    `default:"2" help:"Number of nodes that will use these stores. Default ${default}."`
-	JSON  bool   `name:"json" help:"Print the findings as JSON."`
+	Redis     string `required:"" placeholder:"URL" help:"URL of Redis, as in serve --redis."`
+	MySQL     string `name:"mysql" required:"" placeholder:"DSN" help:"Data source name of MySQL, as in serve --mysql."`
+	Namespace string `placeholder:"NAME" help:"Namespace in Redis, as in serve --namespace."`
+	Nodes     int    `default:"2" help:"Number of nodes that will use these stores. Default ${default}."`
+	JSON      bool   `name:"json" help:"Print the findings as JSON."`
 }
 
 // Run prints the findings. If one of them is bad, the exit status is 1.
@@ -36,9 +38,11 @@ func (c *doctorCommand) Run(ctx context.Context, s streams) error {
 		return fmt.Errorf("parse the DSN of --mysql: %w (want a DSN such as user:password@tcp(host:3306)/flashsale)", err)
 	}
 	defer func() { _ = db.Close() }()
+	prefix := app.Prefix(c.Namespace)
 	found := doctor.Examine(ctx, rdb, db, doctor.Plan{
 		Nodes: c.Nodes, RedisConnections: app.RedisConnections, MySQLConnections: app.MySQLConnections,
-		Sentinel: strings.Contains(c.Redis, "+sentinel://"), Refused: app.Refused,
+		Prefix: prefix, Sentinel: strings.Contains(c.Redis, "+sentinel://"),
+		Refused: func(ctx context.Context, rdb *redis.Client) ([]string, error) { return app.Refused(ctx, rdb, prefix) },
 	})
 	if c.JSON {
 		e := json.NewEncoder(s.out)

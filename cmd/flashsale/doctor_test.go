@@ -11,6 +11,8 @@ import (
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/orders/controller"
+	"flashsale/orders/store"
 )
 
 // doctor accepts good settings and reports each bad one.
@@ -63,6 +65,22 @@ func TestDoctor(t *testing.T) {
 	look("BAD   redis: refuses INFO replication, HSCAN sale:{rights} 0, PUBLISH orders:notice:rights [], SUBSCRIBE sale:woken ", true)
 	s.RedisURL = open
 	look("ok    redis: accepts every command of a node", false)
+	// A node of another database owns Redis, or its ownership was found by such a node.
+	look("ok    redis: belongs to no other database", false)
+	check.Must(t, rdb.Set(t.Context(), "shop-b:"+controller.OwnerKey, "proof-b\nplace\nnode b", 0).Err())
+	look("ok    redis: belongs to no other database", false)
+	check.Must(t, rdb.Set(t.Context(), controller.OwnerKey, "proof\nplace\nnode a", 0).Err())
+	look("BAD   redis: belongs to node a", true)
+	for _, statement := range []string{"CREATE TABLE nodes (id VARCHAR(64), stats VARCHAR(8000))", "INSERT INTO nodes VALUES ('" + store.OwnerRow + "', 'new proof old')"} {
+		_, err := db.ExecContext(t.Context(), statement)
+		check.Must(t, err)
+	}
+	look("ok    redis: belongs to no other database", false)
+	check.Must(t, rdb.Set(t.Context(), controller.RivalKey, "node c", 0).Err())
+	look("BAD   redis: is also used by node c", true)
+	if out, _, err := command(t, "doctor", "--redis", s.RedisURL, "--mysql", s.SQL, "--namespace", "shop-b"); err == nil || !strings.Contains(out, "BAD   redis: belongs to node b") {
+		t.Errorf("flashsale doctor --namespace: got error %v, want a finding about node b in:\n%s", err, out)
+	}
 	if out, _, err := command(t, "doctor", "--redis", s.RedisURL, "--mysql", s.SQL, "--nodes", "10000"); err == nil || !strings.Contains(out, "max_connections = ") {
 		t.Errorf("flashsale doctor --nodes 10000: got error %v, want an error and a finding about max_connections:\n%s", err, out)
 	}

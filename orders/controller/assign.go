@@ -29,6 +29,7 @@ type assigner struct {
 	health    *redisHealth
 	pool      *pool
 	bus       *bus
+	owner     *owner
 	loop      *Loop
 	early     chan struct{}  // requests an assignment before the next tick; buffered
 	releasing sync.WaitGroup // counts the calls of releaseStalled that still release locks
@@ -53,6 +54,7 @@ func (a *assigner) run(ctx context.Context) {
 	tick := time.NewTicker(a.cfg.Keeper.assignEvery())
 	defer tick.Stop()
 	_ = a.beat(ctx) // assign needs the live nodes
+	_ = a.owner.renew(ctx)
 	for {
 		a.loop.Record(ctx, a.assign(ctx))
 		select {
@@ -101,8 +103,12 @@ func (a *assigner) wrote(sku string) time.Time {
 }
 
 // assign hands over the SKUs that another node should keep, and takes SKUs whose locks are
-// free. The lock of a SKU that another node should keep must have been free for a while.
+// free. The lock of a SKU that another node should keep must have been free for a while. A node
+// whose database has not owned Redis yet takes no SKU.
 func (a *assigner) assign(ctx context.Context) error {
+	if !a.owner.owns.Load() {
+		return nil
+	}
 	sales, _, err := a.catalog.Sales(ctx)
 	if err != nil {
 		return err
@@ -115,7 +121,7 @@ func (a *assigner) assign(ctx context.Context) error {
 	}
 	keys := make([]string, len(candidates))
 	for i := range candidates {
-		keys[i] = lockKey(candidates[i].sku)
+		keys[i] = a.lockKey(candidates[i].sku)
 	}
 	left, err := a.cfg.Locks.Remaining(ctx, keys...)
 	if err != nil {
@@ -144,7 +150,7 @@ func (a *assigner) assign(ctx context.Context) error {
 	return nil
 }
 
-func lockKey(sku string) string { return "lock:{" + sku + "}" }
+func (a *assigner) lockKey(sku string) string { return a.cfg.Prefix + "lock:{" + sku + "}" }
 
 // handOverAgain is the number of leases after which a node again hands over a SKU that it has
 // had to take back. When a node joins or leaves, it does so at once.
@@ -208,6 +214,22 @@ func (a *assigner) isOthers(sku string) bool {
 	return a.catalog.Cached(sku) != nil && !a.isMine(sku, a.last().nodes)
 }
 
+// believes reports whether a message is from a keeper of this node's database: the fence is that
+// of the sale's latest keeper, and that node is alive. In a copy of a database the fences are the
+// same, but no heartbeat of the other database's nodes is recent. A message that is not believed
+// counts as lost, so its orders are looked up.
+func (a *assigner) believes(m *message) bool {
+	sale, beat := a.catalog.Cached(m.SKU), a.last()
+	return sale != nil && sale.Fence == m.Fence && m.Keeper != a.cfg.Store.Node && !a.catalog.DoubtsGates() &&
+		time.Since(beat.at) < a.cfg.Keeper.Lease && slices.ContainsFunc(beat.nodes, func(n store.Node) bool { return n.ID == m.Keeper })
+}
+
+// leads reports whether this node is the first of the live nodes.
+func (a *assigner) leads() bool {
+	nodes := a.last().nodes
+	return len(nodes) > 0 && nodes[0].ID == a.cfg.Store.Node
+}
+
 // anyWrites reports whether any live node writes to master, as of this node's last heartbeat.
 func (a *assigner) anyWrites(master string) bool {
 	return slices.ContainsFunc(a.last().nodes, func(n store.Node) bool { return n.CanWrite(master) })
@@ -238,7 +260,7 @@ func (a *assigner) yields(ctx context.Context, sku string) bool {
 // the database. It waits at most half a lease for the database, because a database that hangs
 // must delay neither other SKUs nor the stop of the node.
 func (a *assigner) take(ctx context.Context, sku string) error {
-	lock, err := a.cfg.Locks.TryAcquire(ctx, lockKey(sku))
+	lock, err := a.cfg.Locks.TryAcquire(ctx, a.lockKey(sku))
 	if err != nil {
 		return err
 	}
@@ -251,7 +273,9 @@ func (a *assigner) take(ctx context.Context, sku string) error {
 	}
 	a.keepers.Counters.TakenOver.Add(1)
 	a.cfg.Log.Info("keeper started on this node", "sku", sku, "fence", sale.Fence)
-	a.pool.add(&slot{Keeper: keeper.New(sale, a.keepers), sku: sku, lock: lock, stopped: make(chan struct{})})
+	cfg := a.keepers
+	cfg.Notify = func(ctx context.Context, decisions []orders.Decision) { a.bus.notify(ctx, sku, sale.Fence, decisions) }
+	a.pool.add(&slot{Keeper: keeper.New(sale, cfg), sku: sku, lock: lock, stopped: make(chan struct{})})
 	return nil
 }
 

@@ -17,10 +17,21 @@ import (
 // The receiver then finds the work later: a keeper by a resync, a caller by asking the database.
 type bus struct {
 	node    string
+	prefix  string // first part of the names of channels
 	rdb     redis.UniversalClient
 	health  *redisHealth
 	loop    *Loop
 	deliver func(...Notice)
+	// believes reports whether a message is from a keeper of this node's database.
+	believes func(*message) bool
+}
+
+// A message contains a keeper's notices for one node.
+type message struct {
+	SKU     string
+	Keeper  string // node of the keeper
+	Fence   int64  // fence of the keeper
+	Notices []Notice
 }
 
 // hintChannel is the channel for the SKUs whose keepers have work: orders were closed or paid,
@@ -41,7 +52,8 @@ type Notice struct {
 // listen receives messages until ctx ends. The client reconnects by itself. listen calls wake
 // with each SKU whose queue is no longer empty, and hinted with the SKU of each hint.
 func (b *bus) listen(ctx context.Context, wake func(string, keeper.Work) bool, hinted func(sku string)) error {
-	channels := []string{inventory.WakeChannel, hintChannel, noticeChannel(b.node)}
+	wakeups, hints := b.prefix+inventory.WakeChannel, b.prefix+hintChannel
+	channels := []string{wakeups, hints, b.prefix + noticeChannel(b.node)}
 	sub := b.rdb.Subscribe(ctx, channels...)
 	defer func() { _ = sub.Close() }()
 	again := time.NewTicker(time.Second)
@@ -60,23 +72,23 @@ func (b *bus) listen(ctx context.Context, wake func(string, keeper.Work) bool, h
 				return nil
 			}
 			switch m.Channel {
-			case inventory.WakeChannel:
+			case wakeups:
 				wake(m.Payload, keeper.DrainQueue)
-			case hintChannel:
+			case hints:
 				hinted(m.Payload)
 			default: // the channel of this node's notices
-				var notices []Notice
-				if json.Unmarshal([]byte(m.Payload), &notices) == nil {
-					b.deliver(notices...)
+				var from message
+				if json.Unmarshal([]byte(m.Payload), &from) == nil && b.believes(&from) {
+					b.deliver(from.Notices...)
 				}
 			}
 		}
 	}
 }
 
-// notify delivers a keeper's decisions to waiting callers: directly to callers on this node,
-// and with one message per node to callers on other nodes.
-func (b *bus) notify(ctx context.Context, decisions []orders.Decision) {
+// notify delivers the decisions of this node's keeper of sku to waiting callers: directly to
+// callers on this node, and with one message per node to callers on other nodes.
+func (b *bus) notify(ctx context.Context, sku string, fence int64, decisions []orders.Decision) {
 	here, elsewhere := make([]Notice, 0, len(decisions)), map[string][]Notice{}
 	for _, d := range decisions {
 		n := Notice{ID: d.Queued.OrderID, Order: d.Order, Refused: d.Refused}
@@ -94,9 +106,9 @@ func (b *bus) notify(ctx context.Context, decisions []orders.Decision) {
 	}
 	var errs []error
 	for node, notices := range elsewhere {
-		payload, err := json.Marshal(notices)
+		payload, err := json.Marshal(message{sku, b.node, fence, notices})
 		if err == nil {
-			err = b.rdb.Publish(ctx, noticeChannel(node), payload).Err()
+			err = b.rdb.Publish(ctx, b.prefix+noticeChannel(node), payload).Err()
 		}
 		errs = append(errs, err)
 	}
@@ -106,6 +118,6 @@ func (b *bus) notify(ctx context.Context, decisions []orders.Decision) {
 // hint publishes sku on hintChannel, unless all Redis masters are down.
 func (b *bus) hint(ctx context.Context, sku string) {
 	if !b.health.allDown() {
-		b.loop.Record(ctx, b.rdb.Publish(ctx, hintChannel, sku).Err())
+		b.loop.Record(ctx, b.rdb.Publish(ctx, b.prefix+hintChannel, sku).Err())
 	}
 }

@@ -20,6 +20,8 @@ type Config struct {
 	Locks lease.Locker // decides which node keeps a SKU; the controller calls its Run
 	Clock func() time.Time
 	Log   *slog.Logger
+	// Prefix is the first part of the names of locks, keys and channels. "" for none.
+	Prefix string
 	// Deliver receives the notices for orders whose callers wait on this node. It must not
 	// block.
 	Deliver  func(...Notice)

@@ -25,6 +25,7 @@ type Controller struct {
 	bus      *bus
 	pool     *pool
 	assigner *assigner
+	owner    *owner
 	counters keeper.Counters
 
 	staleEpochs sync.Map                      // SKU → epoch of the stale gate that ReplaceStaleGate announced last
@@ -42,31 +43,37 @@ func New(cfg Config) *Controller {
 		},
 	}
 	c.Commits = keeper.NewGroupCommit(cfg.Store, MaxBatch, Workers, cfg.Keeper.Lease/4, &c.counters)
-	c.bus = &bus{node: cfg.Store.Node, rdb: cfg.Redis, health: c.health, loop: c.Loops["bus"], deliver: cfg.Deliver}
+	c.bus = &bus{node: cfg.Store.Node, prefix: cfg.Prefix, rdb: cfg.Redis, health: c.health, loop: c.Loops["bus"], deliver: cfg.Deliver}
 	c.assigner = &assigner{
 		cfg: cfg, catalog: c.catalog, health: c.health, bus: c.bus, loop: c.Loops["assign"],
 		early: make(chan struct{}, 1), handedOverAt: map[string]time.Time{},
 		keepers: keeper.Config{
 			Store: cfg.Store, Gate: cfg.Gate, Commits: c.Commits, MaxBatch: MaxBatch, Log: cfg.Log, Counters: &c.counters,
 			ScanPasses: max(1, int64(cfg.Keeper.ReconcileHoldsEvery/(2*cfg.Keeper.ResyncEvery))), // a scan ends half-way to the next one
-			Announce:   c.announce, Notify: c.bus.notify, OnCommit: c.committed,
+			Announce:   c.announce, OnCommit: c.committed,
 		},
 	}
 	c.pool = newPool(cfg.Keeper, cfg.Log, &c.counters, c.assigner.wrote)
 	c.assigner.pool = c.pool
+	c.bus.believes = c.assigner.believes
+	c.owner = newOwner(cfg, c.catalog, c.assigner.leads)
+	c.assigner.owner = c.owner
 	return c
 }
 
-// Run keeps SKUs until ctx ends. It then hands them over, and stops the locks and the bus
-// last, because a handover needs both.
+// Run keeps SKUs until ctx ends, or until it finds that nodes of another database use this Redis.
+// It then hands them over, and stops the locks and the bus last, because a handover needs both.
+// Error: ErrShared.
 func (c *Controller) Run(ctx context.Context) error {
 	under, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	var base, loops errgroup.Group
+	var base errgroup.Group
+	loops, ctx := errgroup.WithContext(ctx)
 	base.Go(func() error { return c.cfg.Locks.Run(under) })
 	base.Go(func() error { return c.bus.listen(under, c.pool.wake, c.handleHint) })
 	loops.Go(func() error { return c.Loops["catalog"].Every(ctx, store.CatalogEvery, c.catalog.Renew) })
 	loops.Go(func() error { return c.keep(ctx) })
+	loops.Go(func() error { return c.owner.run(ctx, c.Loops["owner"]) })
 	loops.Go(func() error { return c.Loops["probe"].Every(ctx, c.cfg.Direct.probeEvery(c.cfg.Keeper.Lease), c.probe) })
 	err := loops.Wait()
 	stop()
@@ -95,6 +102,13 @@ func (c *Controller) handleHint(sku string) {
 		c.assigner.assignSoon()
 	}
 }
+
+// OwnRedis makes the node's database the owner of Redis, or renews the ownership. Errors:
+// ErrOtherOwner, ErrShared, errors of the stores.
+func (c *Controller) OwnRedis(ctx context.Context) error { return c.owner.renew(ctx) }
+
+// Rival returns the name of a node of another database that uses this Redis, or "".
+func (c *Controller) Rival() string { return c.owner.rival() }
 
 // Catalog returns this node's copy of the sales.
 func (c *Controller) Catalog() *store.Catalog { return c.catalog }

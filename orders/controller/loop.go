@@ -55,6 +55,7 @@ func newLoops(log *slog.Logger) map[string]*Loop {
 		"bus":       "other nodes and callers are not notified, and find their work or order later",
 		"catalog":   "this node does not see changes of the sales",
 		"heartbeat": "other nodes take over the SKUs of this node after a lease",
+		"owner":     "a node that has just started takes no SKU, and this node does not notice another database's nodes on this Redis",
 		"probe":     "this node does not notice whether Redis accepts writes",
 		"recheck":   "callers whose notice was lost wait until their timeout",
 		"resync":    "keepers on this node do not find work whose hint was lost",

@@ -28,7 +28,7 @@ var _ Locker = (*Client)(nil)
 // New returns a Client that keeps its locks in rdb. It panics if cfg is invalid.
 func New(rdb redis.UniversalClient, cfg Config) *Client {
 	store := onredis.New(rdb, cfg)
-	return &Client{store, lease.NewLeases(store, cfg), newWaits(rdb, rand.Text())}
+	return &Client{store, lease.NewLeases(store, cfg), newWaits(rdb, cfg.Prefix+"lock-client:"+rand.Text())}
 }
 
 // Run renews every lock of the client at a third of its lease, and receives the

@@ -37,8 +37,8 @@ type waiter struct {
 // stays silent for heartbeat again, listenOnce closes it.
 const heartbeat = 5 * time.Second
 
-func newWaits(rdb redis.UniversalClient, id string) *waits {
-	return &waits{rdb: rdb, channel: "lock-client:" + id, heartbeat: heartbeat}
+func newWaits(rdb redis.UniversalClient, channel string) *waits {
+	return &waits{rdb: rdb, channel: channel, heartbeat: heartbeat}
 }
 
 func (w *waits) enter(token string) *waiter {

@@ -147,7 +147,7 @@ func eachCrash(t *testing.T, ways map[string]strike, queued func(*testing.T, *se
 							t.Fatalf("keeper at %s: got error %v, want the injected fault", at, err)
 						}
 						b.Keeper(t, "S").Finish(t)
-						verify(t, b, New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)}), refs, list)
+						verify(t, b, owning(t, New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)})), refs, list)
 					})
 				}
 			}

@@ -188,7 +188,7 @@ func TestLatePaymentWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b := bare.Open(t, s, kit.Sale("S", 5, 3))
-		p := New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t), Wait: 50 * time.Millisecond})
+		p := owning(t, New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t), Wait: 50 * time.Millisecond}))
 		refused := func(id, ref string) {
 			t.Helper()
 			pays(t, p, "ann", id, ref, orders.ErrOrderClosed, orders.Expired)

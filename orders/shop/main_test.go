@@ -35,6 +35,13 @@ func open(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
 	return p
 }
 
+// owning makes the database of a node the owner of Redis, as Run does, unless a test has made one
+// of the stores fail.
+func owning(t testing.TB, s *Service) *Service {
+	_ = s.controller.OwnRedis(t.Context())
+	return s
+}
+
 // build returns a node that does not run yet.
 func build(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
 	t.Helper()
@@ -45,7 +52,7 @@ func build(t testing.TB, s *servers.Stores, change func(*Config)) *shop {
 	if change != nil {
 		change(&cfg)
 	}
-	p := &shop{Service: New(cfg), rdb: rdb, gate: gate}
+	p := &shop{Service: owning(t, New(cfg)), rdb: rdb, gate: gate}
 	p.gateTimeout = bare.Patience
 	return p
 }

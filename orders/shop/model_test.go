@@ -182,7 +182,7 @@ func TestRandomStepsAgainstModel(t *testing.T) {
 		b.DeleteAll(t)
 		b.Gate = bare.NewGate(b.Rdb, time.Nanosecond) // has no memory of the last run
 		m := &modelSale{Bare: b, t: r, outer: t, refunds: map[orders.Payment]orders.Reason{}, put: kit.Sale("S", rapid.Int64Range(1, 8).Draw(r, "total"), 3)}
-		m.shop = New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)})
+		m.shop = owning(t, New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)}))
 		kit.PutSale(t, b.Store, m.put)
 		m.keep(nil)
 		buyer, key := rapid.SampledFrom([]string{"ann", "bob", "eve", "joe"}), rapid.SampledFrom([]string{"", "", "k", "l", "m"})

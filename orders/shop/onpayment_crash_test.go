@@ -169,7 +169,7 @@ func TestOnPaymentDirect(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		b, ctx := bare.Open(t, s, onPayment("S", 3, 2)), t.Context()
-		p := New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)})
+		p := owning(t, New(Config{Store: b.Store, Gate: b.Gate, Redis: b.Rdb, Log: check.Log(t)}))
 		ann, more, bob, eve := orderOnPayment(t, b, "ann", "", 2), orderOnPayment(t, b, "ann", "", 1), orderOnPayment(t, b, "bob", "", 2), orderOnPayment(t, b, "eve", "", 1)
 		payAgain(t, b, bob, "bob") // this payment is in the queue of the old gate
 		kit.Exec(t, b.Store.DB, "UPDATE sales SET mode = 'direct', fence = fence + 1, epoch = epoch + 1")

@@ -48,7 +48,7 @@ func (s *Service) finalOrUnavailable(ctx context.Context, sku string, r refusal,
 	switch {
 	case r.source == database, !r.mayBeReplay && r.source != over && s.catalog.Vouches(sku, r.epoch):
 		return r.reason
-	case r.source == memory:
+	case r.source == memory, r.source == gate && s.catalog.DoubtsGates():
 		return orders.ErrUnavailable
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.store.Timeout)
@@ -71,7 +71,7 @@ func (r refusal) standsFor(sale *orders.Sale) bool {
 // answerRefusal returns the answer for a placement that was refused. If the database has an order
 // with the same key, that order is the answer.
 func (s *Service) answerRefusal(ctx context.Context, p Placement, r refusal) (Placed, error) {
-	if p.Key == "" {
+	if p.Key == "" && !s.catalog.DoubtsGates() {
 		return Placed{}, r.reason
 	}
 	var first *orders.Order

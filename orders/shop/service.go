@@ -45,6 +45,7 @@ type Config struct {
 	Store   *store.Store
 	Gate    Gate
 	Redis   redis.UniversalClient
+	Prefix  string  // first part of the names of locks and channels, as in inventory.Config; default none
 	Limiter Limiter // default: no limits
 	// Locks contains a lock for each SKU. The holder of the lock keeps the SKU. The lease
 	// of the locks should be Keeper.LockLease. Default: locks in Redis.
@@ -90,7 +91,7 @@ func (c Config) withDefaults() Config {
 	}
 	c.Keeper, c.Direct = c.Keeper.WithDefaults(), c.Direct.WithDefaults()
 	if c.Locks == nil {
-		c.Locks = lock.New(c.Redis, lease.Config{Lease: c.Keeper.LockLease(), Logger: c.Log})
+		c.Locks = lock.New(c.Redis, lease.Config{Lease: c.Keeper.LockLease(), Prefix: c.Prefix, Logger: c.Log})
 	}
 	return c
 }
@@ -117,7 +118,7 @@ func New(cfg Config) *Service {
 	cfg = cfg.withDefaults()
 	s := &Service{cfg: cfg, store: cfg.Store, gate: cfg.Gate, waiters: &waiters{}, gateTimeout: 2 * time.Second}
 	s.controller = controller.New(controller.Config{
-		Store: cfg.Store, Gate: cfg.Gate, Redis: cfg.Redis, Locks: cfg.Locks, Clock: cfg.Clock, Log: cfg.Log,
+		Store: cfg.Store, Gate: cfg.Gate, Redis: cfg.Redis, Prefix: cfg.Prefix, Locks: cfg.Locks, Clock: cfg.Clock, Log: cfg.Log,
 		Deliver: s.waiters.notify, OnCommit: cfg.OnCommit, Keeper: cfg.Keeper, Direct: cfg.Direct,
 	})
 	s.catalog = s.controller.Catalog()
@@ -131,12 +132,12 @@ func New(cfg Config) *Service {
 func (s *Service) Controller() *controller.Controller { return s.controller }
 
 // Run runs all loops of this node until ctx ends. Afterwards it waits for the transactions
-// in progress, for at most Config.Keeper.Lease.
+// in progress, for at most Config.Keeper.Lease. Error: controller.ErrShared.
 func (s *Service) Run(ctx context.Context) error {
-	var loops errgroup.Group
-	loops.Go(func() error { return s.controller.Run(ctx) })
-	loops.Go(func() error { return s.sweep(ctx) })
-	loops.Go(func() error { return s.controller.Loops["recheck"].Every(ctx, recheckAfter/2, s.recheck) })
+	loops, running := errgroup.WithContext(ctx)
+	loops.Go(func() error { return s.controller.Run(running) })
+	loops.Go(func() error { return s.sweep(running) })
+	loops.Go(func() error { return s.controller.Loops["recheck"].Every(running, recheckAfter/2, s.recheck) })
 	err := loops.Wait()
 	s.finishCalls(context.WithoutCancel(ctx))
 	return err

@@ -24,6 +24,7 @@ type Catalog struct {
 	store *Store
 	clock func() time.Time // the node's wall clock, which may be wrong
 	copy  atomic.Pointer[salesCopy]
+	doubt atomic.Bool
 	mu    sync.Mutex // one reader of the database at a time
 }
 
@@ -140,12 +141,19 @@ func (c *Catalog) IsFresh() bool { return c.copy.Load().isFresh() }
 
 func (s *salesCopy) isFresh() bool { return s != nil && time.Since(s.began) < CatalogLease }
 
+// DoubtGates sets whether the gates may belong to another database.
+func (c *Catalog) DoubtGates(doubt bool) { c.doubt.Store(doubt) }
+
+// DoubtsGates reports whether the gates may belong to another database.
+func (c *Catalog) DoubtsGates() bool { return c.doubt.Load() }
+
 // Vouches reports whether a refusal by sku's gate of the given epoch is final. The copy must be
-// fresh and contain the same epoch, and no change may be announced. Vouches returns false for a
-// sale that is not in the copy, even if Sale has read it from the database.
+// fresh and contain the same epoch, no change may be announced, and the gate must not be in doubt.
+// Vouches returns false for a sale that is not in the copy, even if Sale has read it from the
+// database.
 func (c *Catalog) Vouches(sku string, epoch int64) bool {
 	last := c.copy.Load()
-	if !last.isFresh() {
+	if !last.isFresh() || c.DoubtsGates() {
 		return false
 	}
 	sale := last.bySKU[sku]

@@ -40,6 +40,10 @@ type Config struct {
 	// is held. The limit is 256 bytes. Other stores ignore it.
 	Note string
 
+	// Prefix is the first part of the name of the channel on which a lock.Client receives locks
+	// that are handed over. Other stores ignore it. The default is none.
+	Prefix string
+
 	// Hooks are called on events of the lock. The default is none.
 	Hooks Hooks
 

@@ -101,10 +101,10 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 		t.Tracer = cfg.Traces.Tracer("flashsale")
 		onBatch, onCommit = both(onBatch, t.batch), both(onCommit, t.commit)
 	}
-	a.gate = inventory.New(a.rdb, inventory.Config{QueueLimit: cfg.QueueLimit, OnBatch: onBatch})
-	control := admission.New(ratelimit.New(a.rdb, ratelimit.Config{}), m.decision)
+	a.gate = inventory.New(a.rdb, inventory.Config{Prefix: Prefix(cfg.Namespace), QueueLimit: cfg.QueueLimit, OnBatch: onBatch})
+	control := admission.New(ratelimit.New(a.rdb, ratelimit.Config{Prefix: Prefix(cfg.Namespace) + ratelimit.DefaultPrefix}), m.decision)
 	service := shop.Config{
-		Store: a.store, Gate: inventory.KeeperGate{Gate: a.gate}, Redis: a.rdb, Wait: cfg.Wait, MaxQuantity: cfg.MaxQuantity,
+		Store: a.store, Gate: inventory.KeeperGate{Gate: a.gate}, Redis: a.rdb, Prefix: Prefix(cfg.Namespace), Wait: cfg.Wait, MaxQuantity: cfg.MaxQuantity,
 		Limiter: limits{control.With(cfg.rules(web.RoutePlace)), control.With(cfg.rules(web.RoutePay)), cfg.LimitBuyer, cfg.LimitIP, cfg.LimitSKU},
 		Keeper: controller.KeeperConfig{
 			Lease: cfg.Lease, ReconcileEvery: cfg.ReconcileEvery, ReconcileHoldsEvery: cfg.ReconcileHoldsEvery,

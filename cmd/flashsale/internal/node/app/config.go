@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,8 @@ type Config struct {
 	SQL         string `name:"mysql" placeholder:"DSN" secret:"url" help:"Data source name of MySQL or a compatible database, such as user:password@tcp(localhost:3306)/flashsale."` // the form sqlite:FILE selects an embedded store
 	Secret      string `placeholder:"TEXT" secret:"all" help:"Key that signs the tokens (HS256), 32 bytes or more, equal on all nodes. Default: a public key, for demos on embedded stores only."`
 	Node        string `placeholder:"NAME" help:"Unique name of this node. A node does not start while another node with the same name runs. Default: a random name."`
+
+	Namespace string `placeholder:"NAME" help:"First part of the names of all keys and channels in Redis, for installations that share a Redis. All nodes of an installation have the same one. Default: none."`
 
 	PreviousSecret string        `placeholder:"TEXT" secret:"all" help:"Former --secret. Tokens signed with it are still accepted, so that --secret can be changed without an interruption." group:"Tokens"`
 	TokenIssuer    string        `default:"${token_name}" placeholder:"NAME" help:"Required issuer (iss). Tokens without an issuer are accepted. Default ${default}." group:"Tokens"`
@@ -122,6 +125,18 @@ func (c Config) rules(route string) admission.Rules {
 	return admission.Rules{Route: route, WhenAway: policy, Shadow: slices.Contains(c.LimitShadow, route)}
 }
 
+// isNamespace accepts no braces, which would move the keys of a sale to another slot of a
+// cluster, and no colon, which ends a namespace.
+var isNamespace = regexp.MustCompile(`^[A-Za-z0-9._-]{1,32}$`).MatchString
+
+// Prefix returns the first part of the names in Redis in a namespace.
+func Prefix(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return namespace + ":"
+}
+
 // tokens returns the configuration of the verifier of tokens.
 func (c Config) tokens(clock func() time.Time) auth.Config {
 	return auth.Config{
@@ -154,6 +169,7 @@ func (c Config) validate() error {
 	f.check(c.Redis != "", "redis: no URL (such as redis://localhost:6379/0)")
 	f.check(c.Redis == "" || err == nil, "%w", err)
 	f.check(c.SQL != "", "mysql: no DSN (such as user:password@tcp(localhost:3306)/flashsale)")
+	f.check(c.Namespace == "" || isNamespace(c.Namespace), "namespace: %q is not 1 to 32 characters of A-Z a-z 0-9 . _ -", c.Namespace)
 	_, err = auth.New(c.tokens(nil))
 	f.check(err == nil, "secret: %w", err)
 	f.check(c.TokenLife >= 0, "token-life: %s is below 0", c.TokenLife)

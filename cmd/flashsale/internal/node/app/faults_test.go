@@ -102,12 +102,12 @@ func TestStopsCleanly(t *testing.T) {
 }
 
 func TestConfigNamesEverythingWrong(t *testing.T) {
-	_, err := New(Config{Secret: "short", Redis: "nonsense", Lease: time.Millisecond,
+	_, err := New(Config{Secret: "short", Redis: "nonsense", Lease: time.Millisecond, Namespace: "{a}",
 		ReconcileEvery: time.Millisecond, ReconcileHoldsEvery: time.Millisecond})
 	if err == nil {
 		t.Fatal("New with an invalid Config: got no error, want one that names every wrong field")
 	}
-	for _, what := range []string{"redis", "mysql", "secret", "at least 32", "lease", "reconcile-every", "reconcile-holds-every"} {
+	for _, what := range []string{"redis", "mysql", "secret", "at least 32", "namespace", "lease", "reconcile-every", "reconcile-holds-every"} {
 		if !strings.Contains(err.Error(), what) {
 			t.Errorf("error of an invalid Config: it does not name %s: %v", what, err)
 		}

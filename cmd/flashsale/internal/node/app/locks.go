@@ -58,7 +58,7 @@ func (c Config) validateLock(f *faults) {
 
 // locks returns the Locker that Config.Lock names. App.close closes its connections.
 func (a *App) locks(leased time.Duration) (lease.Locker, error) {
-	cfg := lease.Config{Lease: leased, Logger: a.cfg.Log}
+	cfg := lease.Config{Lease: leased, Prefix: Prefix(a.cfg.Namespace), Logger: a.cfg.Log}
 	switch a.cfg.Lock {
 	case lockRedlock:
 		var masters []redis.UniversalClient

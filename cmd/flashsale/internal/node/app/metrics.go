@@ -144,6 +144,12 @@ func (m *metrics) watch(r *prometheus.Registry, s *shop.Service, st *store.Store
 		}
 		return 1
 	})
+	gauge("flashsale_redis_shared", "1 while nodes of another database use this Redis under the same names, otherwise 0.", func() float64 {
+		if s.Controller().Rival() != "" {
+			return 1
+		}
+		return 0
+	})
 	gauge("flashsale_keeper_skus", "SKUs this node keeps.", func() float64 { return float64(s.Controller().Stats().KeptSKUs) })
 	gauge("flashsale_queue_orders", "Orders queued for the SKUs this node keeps.", func() float64 { return float64(s.Controller().Stats().QueuedOrders) })
 	gauge("flashsale_queue_orders_max", "Orders in the longest queue of a SKU this node keeps.", func() float64 { return float64(s.Controller().Stats().LongestQueue) })

@@ -33,9 +33,9 @@ var subscriptions = []string{inventory.WakeChannel, "orders:hint", "orders:notic
 
 // Refused returns the commands that the Redis rdb does not know, or that the account may not use.
 // If INFO does not contain a master_replid, it is refused as well, because the guard of package
-// inventory against failovers does nothing then. If Redis does not answer, Refused returns the
-// error.
-func Refused(ctx context.Context, rdb *redis.Client) (refused []string, err error) {
+// inventory against failovers does nothing then. The names of keys and channels begin with prefix.
+// If Redis does not answer, Refused returns the error.
+func Refused(ctx context.Context, rdb *redis.Client, prefix string) (refused []string, err error) {
 	note := func(command string, err error) {
 		if redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "unknown command") {
 			refused = append(refused, command)
@@ -46,11 +46,14 @@ func Refused(ctx context.Context, rdb *redis.Client) (refused []string, err erro
 	answers, _ := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range tried {
 			words := strings.Fields(tried[i])
-			tried[i] = strings.Join(words, " ")
 			args := make([]any, len(words))
 			for j, word := range words {
-				args[j] = word
+				if strings.Contains(word, ":") {
+					words[j] = prefix + word
+				}
+				args[j] = words[j]
 			}
+			tried[i] = strings.Join(words, " ")
 			p.Do(ctx, args...)
 		}
 		return nil
@@ -61,10 +64,14 @@ func Refused(ctx context.Context, rdb *redis.Client) (refused []string, err erro
 			refused = append(refused, tried[i]+" (no master_replid)")
 		}
 	}
-	subscribed := rdb.Subscribe(ctx, subscriptions...)
+	channels := make([]string, len(subscriptions))
+	for i, channel := range subscriptions {
+		channels[i] = prefix + channel
+	}
+	subscribed := rdb.Subscribe(ctx, channels...)
 	defer func() { _ = subscribed.Close() }()
 	_, subscribing := subscribed.Receive(ctx)
-	note("SUBSCRIBE "+strings.Join(subscriptions, " "), subscribing)
+	note("SUBSCRIBE "+strings.Join(channels, " "), subscribing)
 	return refused, answers[0].Err()
 }
 
@@ -77,7 +84,7 @@ func (a *App) askRights(ctx context.Context) (refused []string, err error) {
 	defer cancel()
 	var mu sync.Mutex
 	err = eachMaster(ctx, a.rdb, func(ctx context.Context, master *redis.Client) error {
-		its, err := Refused(ctx, master)
+		its, err := Refused(ctx, master, Prefix(a.cfg.Namespace))
 		mu.Lock()
 		defer mu.Unlock()
 		refused = append(refused, its...)
@@ -95,13 +102,16 @@ func (a *App) askRights(ctx context.Context) (refused []string, err error) {
 	return refused, nil
 }
 
-// degraded returns what the node does without while it sells.
+// degraded returns what is wrong although the node sells.
 func (a *App) degraded(ctx context.Context) (reasons []string) {
 	if n := a.service.Controller().DirectSales(); n > 0 {
 		reasons = append(reasons, fmt.Sprintf("sales in direct mode: %d", n))
 	}
 	if refused, _ := a.rights.Get(ctx); len(refused) > 0 {
 		reasons = append(reasons, "Redis refuses "+strings.Join(refused, ", "))
+	}
+	if rival := a.service.Controller().Rival(); rival != "" {
+		reasons = append(reasons, "nodes of another database use this Redis: "+rival)
 	}
 	return reasons
 }

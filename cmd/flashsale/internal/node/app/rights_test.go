@@ -140,7 +140,7 @@ func TestRefusedByManagedRedis(t *testing.T) {
 	t.Parallel()
 	rdb := openRedis(t, servertest.OpenRedis(t, servers.KindEmbedded).URL)
 	rdb.AddHook(managed{})
-	refused, err := Refused(t.Context(), rdb)
+	refused, err := Refused(t.Context(), rdb, "")
 	if want := []string{"INFO replication (no master_replid)", "HSCAN sale:{rights} 0"}; err != nil || !slices.Equal(refused, want) {
 		t.Errorf("refused commands: got %q, error %v, want %q", refused, err, want)
 	}

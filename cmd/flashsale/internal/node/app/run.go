@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"flashsale/orders/controller"
 	"flashsale/orders/store"
 )
 
@@ -105,6 +106,9 @@ func (a *App) prepare(ctx context.Context) error {
 	if err := a.awaitName(ctx); err != nil {
 		return err
 	}
+	if err := a.awaitRedis(ctx); err != nil {
+		return err
+	}
 	a.web.SetReady(true)
 	close(a.ready)
 	a.cfg.Log.Info("serving", "url", a.URL())
@@ -131,6 +135,25 @@ func (a *App) awaitName(ctx context.Context) error {
 		case err == nil && !nodes[at].SeenAt.Equal(seen):
 			return fmt.Errorf("start node %q: a node of that name is running (--node chooses another name)", a.cfg.Node)
 		case err == nil && time.Since(began) > a.cfg.Lease:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errStopped
+		case <-time.After(a.cfg.Lease / 20):
+		}
+	}
+}
+
+// awaitRedis waits until Redis belongs to the database of this node. It returns an error if nodes
+// of another database use Redis. If Redis is unreachable, it returns nil.
+func (a *App) awaitRedis(ctx context.Context) error {
+	for {
+		err := a.service.Controller().OwnRedis(ctx)
+		switch {
+		case errors.Is(err, controller.ErrShared):
+			return fmt.Errorf("start node %q: %w (--redis, --namespace)", a.cfg.Node, err)
+		case !errors.Is(err, controller.ErrOtherOwner):
 			return nil
 		}
 		select {

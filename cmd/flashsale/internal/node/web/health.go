@@ -25,8 +25,8 @@ const (
 )
 
 // readyz answers 200 "ok" if all dependencies respond, 200 "degraded" if the node sells
-// without the missing ones or does without something else, and otherwise 503 with the names of the
-// missing ones.
+// without the missing ones or if something else is wrong, and otherwise 503 with the names of
+// the missing ones.
 func (s *Server) readyz(c *gin.Context) {
 	if !s.ready.Load() {
 		s.serviceUnavailable(c, "this node is starting or stopping")
@@ -37,22 +37,23 @@ func (s *Server) readyz(c *gin.Context) {
 		s.fail(c, err)
 		return
 	}
-	var what []string
+	var wrong []string
+	if len(missing) == 0 { // Degraded asks the dependencies, too
+		wrong = s.cfg.Degraded(c.Request.Context())
+	}
 	spared := true
 	for _, check := range missing {
-		what = append(what, check.Name+" does not answer")
+		wrong = append(wrong, check.Name+" does not answer")
 		spared = spared && check.SellsWithout != nil && check.SellsWithout()
 	}
-	if len(missing) == 0 {
-		what = s.cfg.Degraded(c.Request.Context())
-	}
-	switch detail := strings.Join(what, "; "); {
-	case detail == "":
+	what := strings.Join(wrong, "; ")
+	switch {
+	case what == "":
 		c.JSON(http.StatusOK, gin.H{"status": "ok"})
 	case spared:
-		c.JSON(http.StatusOK, gin.H{"status": "degraded", "detail": detail})
+		c.JSON(http.StatusOK, gin.H{"status": "degraded", "detail": what})
 	default:
-		s.serviceUnavailable(c, detail)
+		s.serviceUnavailable(c, what)
 	}
 }
 

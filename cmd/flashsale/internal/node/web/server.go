@@ -44,7 +44,7 @@ type Config struct {
 	Log            *slog.Logger
 	AccessLog      bool // log every request, not only failed ones
 
-	// Degraded returns what the node does without although all dependencies respond.
+	// Degraded returns what is wrong although the node sells and all dependencies respond.
 	Degraded func(context.Context) []string
 }
 

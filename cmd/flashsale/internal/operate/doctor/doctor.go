@@ -6,9 +6,14 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"flashsale/orders/controller"
+	"flashsale/orders/store"
 )
 
 // Levels of a Finding.
@@ -43,13 +48,36 @@ type Plan struct {
 	MySQLConnections int // largest number of connections of one node
 	Sentinel         bool
 	Refused          func(context.Context, *redis.Client) ([]string, error) // commands that a master refuses, and a node needs
+	Prefix           string                                                 // first part of the names in Redis
 }
 
 // Examine runs all checks. It changes nothing, and sends a few commands to each store.
 func Examine(ctx context.Context, rdb redis.UniversalClient, db *sql.DB, plan Plan) []Finding {
 	found := examineRedis(ctx, rdb, plan)
 	found = append(found, examineMySQL(ctx, db, plan)...)
+	found = append(found, owner(ctx, rdb, db, plan.Prefix)...)
 	return append(found, examineClocks(ctx, rdb, db)...)
+}
+
+// owner checks that only the nodes of this database use Redis.
+func owner(ctx context.Context, rdb redis.UniversalClient, db *sql.DB, prefix string) []Finding {
+	var proofs string
+	_ = db.QueryRowContext(ctx, "SELECT stats FROM nodes WHERE id = ?", store.OwnerRow).Scan(&proofs) // none before the first start
+	const why, do = "a keeper would commit the orders of the other database's buyers: the second installation does not start",
+		"stop it, or give each installation a Redis or a --namespace of its own"
+	found := Finding{Level: OK, Store: "redis", What: "belongs to no other database"}
+	owner, _ := rdb.Get(ctx, prefix+controller.OwnerKey).Result() // "" if no node has run lately
+	rival, _ := rdb.Get(ctx, prefix+controller.RivalKey).Result()
+	proof, _, _ := strings.Cut(owner, "\n")
+	switch {
+	case owner != "" && !slices.Contains(strings.Fields(proofs), proof):
+		found.What = "belongs to " + owner[strings.LastIndex(owner, "\n")+1:]
+	case rival != "":
+		found.What = "is also used by " + rival
+	default:
+		return []Finding{found}
+	}
+	return []Finding{found.unless(false, Bad, why, do)}
 }
 
 // apart is the largest acceptable difference of two clocks. Orders expire by MySQL's clock

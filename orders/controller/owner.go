@@ -1,0 +1,183 @@
+package controller
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"flashsale/orders/store"
+)
+
+// Names in Redis contain the SKU alone. If the nodes of two databases used one Redis, a keeper
+// would commit the orders of the other database's buyers. Therefore one database owns Redis.
+// Redis holds a proof that the database holds, too. One of the owner's nodes replaces the proof
+// every second, so a copy of the database soon lacks it. Redis forgets the owner some leases after
+// the last renewal.
+//
+// A node that finds another owner when it starts does not run. The owner's nodes notice it and
+// continue. If Redis has lost the proof, two databases may both have owned it. Then their nodes
+// continue, and trust neither the gates nor notices of other nodes.
+
+// ErrOtherOwner is returned while another database owns Redis, or has owned it until its nodes
+// stopped. ErrShared is returned if the nodes of that database are running.
+var (
+	ErrOtherOwner = errors.New("controller: another database owns Redis")
+	ErrShared     = errors.New("controller: nodes of another database use this Redis: give each database a Redis or a namespace of its own")
+)
+
+// OwnerKey names the owner of Redis, and RivalKey a node that has found another owner. An account
+// in Redis that may write probes may write these keys.
+const (
+	OwnerKey = "probe:{owner}"
+	RivalKey = OwnerKey + ":rival"
+)
+
+//go:embed owner.lua
+var ownerSource string
+
+var ownerScript = redis.NewScript(ownerSource)
+
+const (
+	// ownedFor is the number of leases for which the ownership lasts after its last renewal. A
+	// single node has that much time to restart before another database can become the owner.
+	ownedFor = 6
+	// doubtedFor is the time for which a node does not trust the gates after it has found that
+	// another database has taken the ownership.
+	doubtedFor = 10 * maxBeatEvery
+	// sameAfter is the time after which a proof that is known is that of this database, although
+	// the database is at another place. By then the owner of a copied database has replaced it.
+	sameAfter = 3 * maxBeatEvery
+)
+
+// An owner renews the ownership of Redis for the database of this node.
+type owner struct {
+	cfg     Config
+	catalog *store.Catalog
+	leads   func() bool // reports whether this node is the one that replaces the proof
+
+	mu       sync.Mutex // one renewal at a time
+	found    string     // value of another owner, as first found
+	known    bool       // the proof of found is known
+	foundAt  time.Time  // time at which found was found
+	takenAt  time.Time  // time at which another database had last taken the ownership
+	owns     atomic.Bool
+	rivalNow atomic.Value // string: a node of another database that uses this Redis, or ""
+}
+
+func newOwner(cfg Config, catalog *store.Catalog, leads func() bool) *owner {
+	catalog.DoubtGates(true)
+	return &owner{cfg: cfg, catalog: catalog, leads: leads}
+}
+
+// every returns the interval of renewals.
+func (o *owner) every() time.Duration { return min(maxBeatEvery, o.cfg.Keeper.Lease/4) }
+
+// run renews the ownership until ctx ends. Error: ErrShared.
+func (o *owner) run(ctx context.Context, loop *Loop) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	_ = loop.Every(ctx, o.every(), func(ctx context.Context) error {
+		err := o.renew(ctx)
+		if errors.Is(err, ErrShared) {
+			stop(err)
+		}
+		return err
+	})
+	if err := context.Cause(ctx); errors.Is(err, ErrShared) {
+		return err
+	}
+	return nil
+}
+
+// renew renews the ownership. Errors: ErrOtherOwner, ErrShared, errors of the stores.
+func (o *owner) renew(ctx context.Context) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, maxBeatEvery)
+	defer cancel()
+	id, err := o.cfg.Store.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	lasts, role := ownedFor*o.cfg.Keeper.Lease, "new"
+	switch {
+	case o.owns.Load():
+		role = "owner"
+	case o.known && time.Since(o.foundAt) > sameAfter:
+		role = "same"
+	case o.found != "" && !o.known:
+		role = "rival"
+	}
+	args := []any{lasts.Milliseconds(), role, id.Place, fmt.Sprintf("node %s of the database %s", o.cfg.Store.Node, id.Place)}
+	for _, proof := range id.Proofs {
+		args = append(args, proof)
+	}
+	reply, err := ownerScript.Run(ctx, o.cfg.Redis, []string{o.cfg.Prefix + OwnerKey, o.cfg.Prefix + RivalKey}, args...).Slice()
+	if err != nil {
+		return fmt.Errorf("renew the ownership of Redis: %w", err)
+	}
+	other, rival := reply[0].(string), reply[2].(string)
+	if other != "" && role != "owner" {
+		return o.wait(other, reply[1] == int64(1), lasts)
+	}
+	o.owns.Store(true)
+	doubted := time.Since(o.takenAt) < doubtedFor
+	switch {
+	case other != "" && doubted: // if it happens once, the database or Redis may have lost a proof
+		rival = nodeOf(other)
+	case rival == "" && doubted:
+		rival = o.rival()
+	}
+	if other != "" {
+		o.takenAt, doubted = time.Now(), true
+	}
+	o.catalog.DoubtGates(doubted)
+	o.report(rival)
+	if other == "" && o.leads() {
+		return o.cfg.Store.ReplaceProof(ctx, id.Proofs)
+	}
+	return nil
+}
+
+// wait records the value of another owner. It returns ErrShared if the owner's nodes are running,
+// and ErrOtherOwner as long as that is not known.
+func (o *owner) wait(other string, known bool, lasts time.Duration) error {
+	switch {
+	case o.found == "" || o.known != known:
+		if o.found == "" {
+			o.cfg.Log.Warn("another database owns Redis, or this one at another server: the node waits until that is known", "owner", nodeOf(other), "key", o.cfg.Prefix+OwnerKey, "for", lasts)
+		}
+		o.found, o.known, o.foundAt = other, known, time.Now()
+	case known:
+	case o.found != other && time.Since(o.foundAt) > maxBeatEvery, time.Since(o.foundAt) > lasts:
+		return fmt.Errorf("%w (the owner is %s)", ErrShared, nodeOf(other))
+	}
+	return fmt.Errorf("%w: %s", ErrOtherOwner, nodeOf(other))
+}
+
+// nodeOf returns the node in a value of OwnerKey.
+func nodeOf(value string) string { return value[strings.LastIndex(value, "\n")+1:] }
+
+// rival returns a node of another database that uses this Redis, or "".
+func (o *owner) rival() string {
+	rival, _ := o.rivalNow.Load().(string)
+	return rival
+}
+
+// report logs a change of rival.
+func (o *owner) report(rival string) {
+	before, _ := o.rivalNow.Swap(rival).(string)
+	switch {
+	case before == "" && rival != "":
+		o.cfg.Log.Error("nodes of another database use this Redis: stop them, or give each database a Redis or a namespace of its own", "found", rival)
+	case before != "" && rival == "":
+		o.cfg.Log.Info("nodes of another database no longer use this Redis")
+	}
+}
