@@ -32,6 +32,9 @@ func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 		return 0, fmt.Errorf("connect to migrate: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := checkPacket(ctx, conn); err != nil {
+		return 0, err
+	}
 	if err := lockSchema(ctx, conn); err != nil {
 		return 0, fmt.Errorf("lock schema: %w", err)
 	}
@@ -39,6 +42,19 @@ func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 		return 0, fmt.Errorf("enable CHECK constraints: %w", err)
 	}
 	return s.migrate(ctx, db)
+}
+
+// leastPacket is the smallest max_allowed_packet that a batch of orders fits into, in bytes. A
+// session cannot change the variable.
+const leastPacket = 1 << 20
+
+func checkPacket(ctx context.Context, conn *sql.Conn) error {
+	var packet int64
+	err := conn.QueryRowContext(ctx, "SELECT @@max_allowed_packet").Scan(&packet)
+	if err == nil && packet < leastPacket {
+		err = fmt.Errorf("max_allowed_packet is %d, and a batch of orders needs %d: raise it on the server", packet, leastPacket)
+	}
+	return err
 }
 
 // migrateSQLite needs no lock. A migration of SQLite is one transaction. If two run at the
