@@ -104,6 +104,9 @@ func (a *App) prepare(ctx context.Context) error {
 	if err := a.awaitName(ctx); err != nil {
 		return err
 	}
+	if err := a.await(ctx, "mysql to accept a heartbeat", Redact(a.cfg.SQL), a.service.Controller().Beat); err != nil {
+		return err
+	}
 	a.web.SetReady(true)
 	close(a.ready)
 	a.cfg.Log.Info("serving", "url", a.URL())
