@@ -69,13 +69,10 @@ type Store struct {
 
 	Timeout        time.Duration // Config.Timeout
 	ordersPerBuyer int64
-	// full has the buyers that were found to have ordersPerBuyer orders. They stay full,
-	// because orders are not deleted. The value is the creation time of the sale, because
-	// the SKU of an archived sale may be used again.
-	full      *lru.Cache[saleBuyer, time.Time]
-	Reads     *coalesce.Group[read, result]
-	lookups   *coalesce.Group[buyerKey, keyed]
-	saleSteps *coalesce.Group[saleStep, int64]
+	frequent       *lru.Cache[saleBuyer, frequentBuyer]
+	Reads          *coalesce.Group[read, result]
+	lookups        *coalesce.Group[buyerKey, keyed]
+	saleSteps      *coalesce.Group[saleStep, int64]
 }
 
 // sqlitePrefix marks the DSN of a SQLite file.
@@ -91,7 +88,7 @@ func Open(dsn string, cfg Config) (*Store, error) {
 		Timeout: cfg.Timeout, ordersPerBuyer: int64(cmp.Or(max(cfg.OrdersPerBuyer, 0), 1000)),
 	}
 	s.Reads, s.lookups, s.saleSteps = s.newReads(), s.newLookups(), s.newSaleSteps()
-	s.full, _ = lru.New[saleBuyer, time.Time](10_000) // fails only for a size below 1
+	s.frequent, _ = lru.New[saleBuyer, frequentBuyer](10_000) // fails only for a size below 1
 	open := s.openMySQL
 	if s.sqlite {
 		open = openSQLite
