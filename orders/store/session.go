@@ -70,8 +70,8 @@ var pinnedOnTiDB = []string{
 	"tidb_low_resolution_tso = 0", "tidb_read_consistency = 'strict'", "tidb_guarantee_linearizability = 1",
 }
 
-// OpenSessions returns a pool without a read timeout, whose sessions inherit no more than those
-// of a Store. Locks use it.
+// OpenSessions returns a pool for locks. It has no read timeout, and its sessions set the same
+// variables as the sessions of a Store.
 func OpenSessions(dsn string) (*sql.DB, error) {
 	db, err := newDialect(false).openMySQL(dsn, Config{noReadTimeout: true})
 	if err == nil {
