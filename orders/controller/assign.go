@@ -41,6 +41,8 @@ type assigner struct {
 
 	mu       sync.Mutex
 	lastBeat heartbeat
+	missed   int   // number of heartbeats that have failed since lastBeat
+	missedBy error // error of the last of them
 }
 
 // A heartbeat is a write of this node's row, and the live nodes that it returned.
@@ -77,13 +79,26 @@ func (a *assigner) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxBeatEvery)
 	defer cancel()
 	nodes, err := a.cfg.Store.Heartbeat(ctx, a.cfg.Store.Node, a.health.downMasters(), a.cfg.Keeper.Lease)
-	if err != nil {
-		return err
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.lastBeat = heartbeat{at: time.Now(), nodes: nodes}
-	return nil
+	if a.missed, a.missedBy = a.missed+1, err; err == nil {
+		a.lastBeat, a.missed = heartbeat{at: time.Now(), nodes: nodes}, 0
+	}
+	return err
+}
+
+// missedBeats is the number of consecutive heartbeats after which a node whose heartbeats fail is not
+// ready. They are counted, because time would also pass while the process is stopped.
+const missedBeats = 3
+
+// checkBeat returns the error of the last heartbeat, if the latest ones have failed.
+func (a *assigner) checkBeat() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.missed < missedBeats {
+		return nil
+	}
+	return a.missedBy
 }
 
 func (a *assigner) last() heartbeat {

@@ -116,6 +116,13 @@ func (c *Controller) Catalog() *store.Catalog { return c.catalog }
 // Loop returns the node's loop of that name, or nil.
 func (c *Controller) Loop(name string) *Loop { return c.Loops[name] }
 
+// Beat writes a heartbeat of this node, as Run does.
+func (c *Controller) Beat(ctx context.Context) error { return c.assigner.beat(ctx) }
+
+// CheckBeat returns an error if the latest heartbeats of this node have failed. Other nodes then
+// take over the SKUs of this node.
+func (c *Controller) CheckBeat(context.Context) error { return c.assigner.checkBeat() }
+
 // RequestRelease asks the keeper of sku, on this node or another one, to release orders that
 // were closed or paid.
 func (c *Controller) RequestRelease(ctx context.Context, sku string) {

@@ -62,7 +62,11 @@ func (s *Store) changesSince(tx *gorm.DB, snap *Snapshot) (d delta, err error) {
 		}
 	}
 	slices.Sort(buyers)
-	d.Buyers, err = s.countUnits(tx, snap.sku, slices.Compact(buyers))
+	totals, err := s.countOrders(tx, snap.sku, slices.Compact(buyers))
+	d.Buyers = make(map[string]int64, len(totals))
+	for _, t := range totals {
+		d.Buyers[t.Buyer] = t.Units
+	}
 	return d, err
 }
 
@@ -86,22 +90,23 @@ func (s *Store) eachUnreleased(tx *gorm.DB, sku string, f func(id, status []byte
 	return rows.Err()
 }
 
-// countUnits returns the number of units in open orders for each buyer.
-func (s *Store) countUnits(tx *gorm.DB, sku string, buyers []string) (map[string]int64, error) {
-	units := make(map[string]int64, len(buyers))
+// A buyerTotal contains the numbers of a buyer's orders, of any status, and of the units in open
+// orders.
+type buyerTotal struct {
+	Buyer         string
+	Orders, Units int64
+}
+
+// countOrders returns the totals of the buyers who have orders of sku.
+func (s *Store) countOrders(tx *gorm.DB, sku string, buyers []string) (totals []buyerTotal, err error) {
 	for chunk := range slices.Chunk(buyers, namesInQuery) {
-		var rows []struct {
-			Buyer string
-			Units int64
-		}
+		var found []buyerTotal
 		if err := tx.Table(s.ordersByKey()).Where("sku = ? AND buyer IN ?", sku, chunk).Group("buyer").
-			Select("buyer, SUM(CASE WHEN status IN ? THEN quantity ELSE 0 END) AS units", orders.SoldStatuses).
-			Scan(&rows).Error; err != nil {
+			Select("buyer, COUNT(*) AS orders, SUM(CASE WHEN status IN ? THEN quantity ELSE 0 END) AS units", orders.SoldStatuses).
+			Scan(&found).Error; err != nil {
 			return nil, err
 		}
-		for _, r := range rows {
-			units[r.Buyer] = r.Units
-		}
+		totals = append(totals, found...)
 	}
-	return units, nil
+	return totals, nil
 }

@@ -3,9 +3,9 @@ package store
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
@@ -20,51 +20,14 @@ import (
 type dialect struct {
 	sqlite bool
 	tidb   *atomic.Bool // set when a connection has been opened
+	// sysdateIsNow is set when a connection has been opened. SYSDATE then returns the time at
+	// which the statement began.
+	sysdateIsNow *atomic.Bool
+	rejected     *sync.Map // assignments that the server has rejected, to log each of them once
 }
 
-// readCommitted opens sessions with the isolation level READ COMMITTED, in which a statement
-// reads all rows that were committed before it.
-//
-// With REPEATABLE READ, all statements of a transaction read the same snapshot. TiDB takes it
-// at BEGIN, so a keeper would decide by rows from before it locked the sale's row. InnoDB
-// takes it at the first plain SELECT, which in a keeper's transaction follows the row lock.
-// There, READ COMMITTED avoids gap locks, with which transactions wait for unrelated inserts.
-type readCommitted struct {
-	driver.Connector
-	tidb *atomic.Bool
-}
-
-func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := c.Connector.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	set := func(variable string) error {
-		_, err := conn.(driver.ExecerContext).ExecContext(ctx, "SET SESSION "+variable, nil)
-		return err
-	}
-	err = set("TRANSACTION ISOLATION LEVEL READ COMMITTED")
-	if err == nil {
-		// Only TiDB has this variable. An optimistic transaction takes no locks, so a keeper
-		// with an old fence would notice it only at the COMMIT.
-		if err = set("tidb_txn_mode = 'pessimistic'"); err == nil || isServerError(err) {
-			c.tidb.Store(err == nil)
-		}
-	}
-	if isServerError(err) {
-		// By default, MySQL looks up each buyer of a batch twice, once to estimate the number of
-		// rows, which costs 3 µs per order. With a limit of 10 it estimates long lists by
-		// averages. Short lists need the lookups: by averages, unreleased orders would seem as
-		// frequent as pending ones, and a query that finds no unreleased order would read all
-		// pending orders. A database without this variable works as well.
-		if err = set("eq_range_index_dive_limit = 10"); isServerError(err) {
-			err = nil
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return conn, nil
+func newDialect(sqlite bool) dialect {
+	return dialect{sqlite, new(atomic.Bool), new(atomic.Bool), new(sync.Map)}
 }
 
 // isServerError reports whether the server has answered with an error. Other errors are
@@ -72,6 +35,13 @@ func (c readCommitted) Connect(ctx context.Context) (driver.Conn, error) {
 func isServerError(err error) bool {
 	_, ok := errors.AsType[*mysqldriver.MySQLError](err)
 	return ok
+}
+
+// isUnknownVariable reports whether err means that the engine lacks a variable, or that the server
+// runs with an option by which no session can change it.
+func isUnknownVariable(err error) bool {
+	e, ok := errors.AsType[*mysqldriver.MySQLError](err)
+	return ok && (e.Number == 1193 || e.Number == 1290)
 }
 
 // enforceChecks makes TiDB enforce the CHECK constraints of tables that are created later. By
@@ -118,7 +88,7 @@ func (d dialect) lockRows(tx *gorm.DB, wait bool, skus ...string) (rows []Locked
 	case !wait:
 		lock.Options = clause.LockingOptionsSkipLocked
 	}
-	query, separateClock := tx.Clauses(lock).Where("sku IN ?", skus), d.sqlite || tidb
+	query, separateClock := tx.Clauses(lock).Where("sku IN ?", skus), d.sqlite || tidb || d.sysdateIsNow.Load()
 	if !separateClock { // MySQL evaluates SYSDATE after the wait for the row, UTC_TIMESTAMP before it
 		query = query.Select("*, SYSDATE(3) AS now")
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,7 +103,20 @@ func TestContended(t *testing.T) {
 
 // LockedSale.Now is read after the wait for the row, not before it.
 func TestClockIsReadUnderTheLock(t *testing.T) {
-	store := openStore(t, servertest.OpenSQL(t, servers.KindReal))
+	clockIsReadUnderTheLock(t, servertest.OpenSQL(t, servers.KindReal))
+}
+
+// With the option sysdate-is-now, SYSDATE returns the time at which the statement began.
+func TestClockIsReadUnderTheLockIfSysdateIsNow(t *testing.T) {
+	server := servertest.OpenMySQL(t, servers.MySQLConfig{ExtraArgs: []string{"--sysdate-is-now"}})
+	dsn, err := server.NewDatabase(t.Context(), "sysdate_is_now")
+	check.Must(t, err)
+	clockIsReadUnderTheLock(t, dsn)
+}
+
+func clockIsReadUnderTheLock(t *testing.T, dsn string) {
+	t.Helper()
+	store := openStore(t, dsn)
 	kit.PutSale(t, store, kit.Sale("S", 1, 1))
 	for name, end := range map[string]error{"commit": nil, "rollback": errors.New("rolled back")} {
 		locked := make(chan time.Time, 1)
@@ -143,7 +155,7 @@ func TestClockIsReadUnderTheLock(t *testing.T) {
 
 // A connection that breaks while it is opened does not change whether the database is a TiDB.
 func TestBrokenConnectionIsNotTakenForMySQL(t *testing.T) {
-	c := readCommitted{breaking{}, new(atomic.Bool)}
+	c := sessions{breaking{}, newDialect(false)}
 	c.tidb.Store(true)
 	if _, err := c.Connect(t.Context()); !errors.Is(err, driver.ErrBadConn) || !c.tidb.Load() {
 		t.Errorf("Connect: got error %v, TiDB %v, want ErrBadConn, TiDB true", err, c.tidb.Load())

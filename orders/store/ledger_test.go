@@ -3,6 +3,8 @@ package store
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +72,56 @@ func TestCommitDoesNotGrowWithOneBuyersOrders(t *testing.T) {
 	}
 }
 
+// The database sends no more for a buyer who has made almost OrdersPerBuyer orders than for a new
+// buyer.
+func TestCommitReadsNoRowsOfFrequentBuyers(t *testing.T) {
+	t.Parallel()
+	store, _ := stocked(t, servertest.OpenSQL(t, servers.KindReal), 10)
+	var batch []inventory.QueuedOrder
+	for i := range 10 {
+		buyer := strings.Repeat("m", i+1) // hoard makes ids of the length of the name
+		hoard(t, store, buyer, 99)
+		batch = append(batch, kit.QueuedOrder(fmt.Sprint("new-", i), buyer, "new", 1))
+	}
+	one, _ := onOneConnection(t, store)
+	sent := func() (bytes int64) {
+		var name string
+		check.Must(t, one.DB.Raw("SHOW SESSION STATUS LIKE 'Bytes_sent'").Row().Scan(&name, &bytes))
+		return bytes
+	}
+	for i, c := range []struct {
+		change                  string
+		perBuyer, orders, bytes int64
+	}{
+		{"", 100, 99, 60_000}, // finds out which buyers are frequent
+		{"", 100, 99, 5_000},
+		{"", 99, 99, 5_000}, // the buyers are full
+		{"DELETE FROM orders WHERE buyer = 'm'", 99, 99, 5_000},
+		{"UPDATE sales SET created_at = created_at - INTERVAL 1 DAY", 99, 0, 60_000}, // another sale has the SKU
+		{"UPDATE orders SET buyer = 'm' WHERE buyer = 'mm'", 100, 99, 60_000},
+		{"DELETE FROM orders WHERE buyer = 'm'", 100, 0, 5_000}, // as if a backup had been restored
+	} {
+		if one.ordersPerBuyer = c.perBuyer; c.change != "" {
+			kit.Exec(t, store.DB, c.change)
+		}
+		before := sent()
+		check.Must(t, one.Transact(t.Context(), func(tx *gorm.DB) error {
+			locked, err := one.LockSale(tx, "S")
+			if err != nil {
+				return err
+			}
+			ledgers, err := one.ReadLedgers(tx, []LockedBatch{{Sale: locked, fence: 1, Orders: batch}})
+			if err == nil && ledgers[0].OrderCount["m"] != c.orders {
+				t.Errorf("orders of a frequent buyer in batch %d: got %d, want %d", i, ledgers[0].OrderCount["m"], c.orders)
+			}
+			return err
+		}))
+		if got := sent() - before; got > c.bytes {
+			t.Errorf("bytes that the database sent for batch %d of 10 buyers with 99 orders: got %d, want at most %d", i, got, c.bytes)
+		}
+	}
+}
+
 // A ledger decides as if all orders of its buyers had been read. The batches mix buyers with
 // few orders, with many, and with ordersPerBuyer, of two SKUs.
 func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
@@ -82,7 +134,7 @@ func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
 		counts := []int{0, 1, 3, 8, 20, limit - 1, limit, limit + 20}
 		all := map[string][]orders.Order{}
 		for _, sku := range []string{"R", "S"} {
-			check.Must(t, check.Err(store.PutSale(t.Context(), kit.Sale(sku, 1000, 1000))))
+			check.Must(t, check.Err(store.PutSale(t.Context(), kit.Sale(sku, 1000, 12))))
 			all[sku] = ordersOf(sku, counts, now)
 			check.Must(t, store.DB.Create(all[sku]).Error)
 		}
@@ -114,7 +166,7 @@ func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
 					return err
 				}
 				for i, b := range batches {
-					whole := orders.NewLedger(&sales[b.SKU].Sale, now, all[b.SKU])
+					whole := orders.NewLedger(&sales[b.SKU].Sale, now, slices.Clone(all[b.SKU]))
 					whole.OrdersPerBuyer = limit
 					for _, q := range b.Orders {
 						compare(whole, ledgers[i], q)
@@ -137,7 +189,7 @@ func ordersOf(sku string, counts []int, now time.Time) (all []orders.Order) {
 			if i%2 == 0 {
 				key = fmt.Sprint("k-", i)
 			}
-			o := kit.Row(fmt.Sprintf("%s-%d-%d", sku, b, i), fmt.Sprint("buyer-", b), key, 1, []orders.Status{orders.Cancelled, orders.Paid, orders.PendingPayment}[i%3], true)
+			o := kit.Row(fmt.Sprintf("%s-%d-%d", sku, b, i), fmt.Sprint("buyer-", b), key, 1, []orders.Status{orders.Cancelled, orders.Paid, orders.PendingPayment, orders.Expired}[i%4], true)
 			o.SKU, o.CreatedAt, o.ExpiresAt, o.Currency = sku, now, now, "EUR"
 			all = append(all, o)
 		}
@@ -154,7 +206,10 @@ func anyBatch(r *rand.Rand, sku string, counts []int) (batch []inventory.QueuedO
 		if i < counts[b] && i%2 == 0 {
 			q.Key = fmt.Sprint("k-", i)
 		}
-		if r.IntN(2) == 0 { // a new order, perhaps with a known key
+		switch r.IntN(4) {
+		case 0:
+			q = kit.QueuedPayment("hold-"+q.OrderID, q.Buyer, q.OrderID, "ref", 1)
+		case 1, 2: // a new order, perhaps with a known key
 			q.OrderID, q.Key = "new-"+q.OrderID, fmt.Sprint("k-", i)
 		}
 		batch = append(batch, q)

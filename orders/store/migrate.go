@@ -32,20 +32,37 @@ func (s *Store) Migrate(ctx context.Context) (applied int, err error) {
 		return 0, fmt.Errorf("connect to migrate: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	if err := lockSchema(ctx, conn); err != nil {
-		return 0, fmt.Errorf("lock schema: %w", err)
+	if err := checkPacket(ctx, conn); err != nil {
+		return 0, err
+	}
+	unlocked := wrap(lockSchema(ctx, conn), "lock schema")
+	if unlocked != nil && !isServerError(unlocked) {
+		return 0, unlocked
 	}
 	if err := enforceChecks(ctx, conn); err != nil {
 		return 0, fmt.Errorf("enable CHECK constraints: %w", err)
 	}
-	return s.migrate(ctx, db)
+	return s.migrate(ctx, db, unlocked)
+}
+
+// leastPacket is the smallest max_allowed_packet that a batch of orders fits into, in bytes. A
+// session cannot change the variable.
+const leastPacket = 1 << 20
+
+func checkPacket(ctx context.Context, conn *sql.Conn) error {
+	var packet int64
+	err := conn.QueryRowContext(ctx, "SELECT @@max_allowed_packet").Scan(&packet)
+	if err == nil && packet < leastPacket {
+		err = fmt.Errorf("max_allowed_packet is %d, and a batch of orders needs %d: raise it on the server", packet, leastPacket)
+	}
+	return err
 }
 
 // migrateSQLite needs no lock. A migration of SQLite is one transaction. If two run at the
 // same time, one fails, is repeated, and finds the schema up to date.
 func (s *Store) migrateSQLite(ctx context.Context) (int, error) {
 	for attempt := 1; ; attempt++ {
-		applied, err := s.migrate(ctx, s.sql)
+		applied, err := s.migrate(ctx, s.sql, nil)
 		if err == nil || errors.Is(err, errNewerSchema) || attempt == 10 || ctx.Err() != nil {
 			return applied, err
 		}
@@ -54,7 +71,9 @@ func (s *Store) migrateSQLite(ctx context.Context) (int, error) {
 
 var errNewerSchema = errors.New("start a newer program")
 
-func (s *Store) migrate(ctx context.Context, db *sql.DB) (int, error) {
+// migrate applies the migrations that are missing. If unlocked is set, because the server has no
+// GET_LOCK, a missing migration is that error. Two nodes could apply it at the same time.
+func (s *Store) migrate(ctx context.Context, db *sql.DB, unlocked error) (int, error) {
 	folder, dialect := "migrations/mysql", goose.DialectMySQL
 	if s.sqlite {
 		folder, dialect = "migrations/sqlite", goose.DialectSQLite3
@@ -74,6 +93,9 @@ func (s *Store) migrate(ctx context.Context, db *sql.DB) (int, error) {
 	if have > want {
 		return 0, fmt.Errorf("schema version %d is newer than version %d of this program: %w", have, want, errNewerSchema)
 	}
+	if unlocked != nil && have < want {
+		return 0, unlocked
+	}
 	applied, err := provider.Up(ctx)
 	if err != nil {
 		return len(applied), fmt.Errorf("migrate: %w", err)
@@ -91,7 +113,7 @@ func lockSchema(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	var got sql.NullInt64
-	err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(CONCAT('flashsale migrate ', DATABASE()), ?)", schemaLockWait).Scan(&got)
+	err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(LEFT(CONCAT('flashsale migrate ', DATABASE()), 64), ?)", schemaLockWait).Scan(&got)
 	if err == nil && got.Int64 != 1 {
 		err = fmt.Errorf("another node has held the lock of the schema for %d s", schemaLockWait)
 	}

@@ -1,14 +1,19 @@
 package store
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"io"
+	"net"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
@@ -216,4 +221,56 @@ func TestMigrationsHaveNoReadTimeout(t *testing.T) {
 	if err := store.DB.WithContext(t.Context()).Exec("DO SLEEP(20)").Error; err == nil {
 		t.Error("statement of 20 s: got no error, want a read timeout")
 	}
+}
+
+// On a server without GET_LOCK, such as a strict Percona XtraDB Cluster, a program starts if the
+// schema is up to date. Otherwise it migrates nothing.
+func TestMigrateWithoutGetLock(t *testing.T) {
+	t.Parallel()
+	cfg, err := mysql.ParseDSN(servertest.OpenSQL(t, servers.KindReal))
+	check.Must(t, err)
+	direct := cfg.FormatDSN()
+	cfg.Addr = withoutGetLock(t, cfg.Addr)
+	if n, err := unmigrated(t, cfg.FormatDSN()).Migrate(t.Context()); n != 0 || err == nil || !strings.Contains(err.Error(), "lock schema") {
+		t.Errorf("Migrate of an empty database: got %d, error %v, want an error of the lock", n, err)
+	}
+	openStore(t, direct)
+	if n, err := unmigrated(t, cfg.FormatDSN()).Migrate(t.Context()); n != 0 || err != nil {
+		t.Errorf("Migrate of a current schema: got %d, error %v, want 0", n, err)
+	}
+}
+
+// withoutGetLock returns the address of a proxy for the server at target. The server does not know
+// the name that the proxy sends instead of GET_LOCK.
+func withoutGetLock(t *testing.T, target string) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	check.Must(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", target)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(client, server); _ = client.Close() }()
+			go func() {
+				defer server.Close()
+				sent := make([]byte, 64<<10)
+				for {
+					n, err := client.Read(sent)
+					if err != nil {
+						return
+					}
+					_, _ = server.Write(bytes.ReplaceAll(sent[:n], []byte("GET_LOCK("), []byte("GET_L0CK(")))
+				}
+			}()
+		}
+	}()
+	return listener.Addr().String()
 }

@@ -6,14 +6,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/glebarez/sqlite"
-	mysqldriver "github.com/go-sql-driver/mysql"
 	"github.com/google/uuid"
 	lru "github.com/hashicorp/golang-lru/v2"
 	"gorm.io/driver/mysql"
@@ -73,13 +69,10 @@ type Store struct {
 
 	Timeout        time.Duration // Config.Timeout
 	ordersPerBuyer int64
-	// full has the buyers that were found to have ordersPerBuyer orders. They stay full,
-	// because orders are not deleted. The value is the creation time of the sale, because
-	// the SKU of an archived sale may be used again.
-	full      *lru.Cache[saleBuyer, time.Time]
-	Reads     *coalesce.Group[read, result]
-	lookups   *coalesce.Group[buyerKey, keyed]
-	saleSteps *coalesce.Group[saleStep, int64]
+	frequent       *lru.Cache[saleBuyer, frequentBuyer]
+	Reads          *coalesce.Group[read, result]
+	lookups        *coalesce.Group[buyerKey, keyed]
+	saleSteps      *coalesce.Group[saleStep, int64]
 }
 
 // sqlitePrefix marks the DSN of a SQLite file.
@@ -91,11 +84,11 @@ func Open(dsn string, cfg Config) (*Store, error) {
 	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), DefaultTimeout)
 	cfg.Connections = max(cmp.Or(max(cfg.Connections, 0), 32), 2)
 	s := &Store{
-		dialect: dialect{strings.HasPrefix(dsn, sqlitePrefix), new(atomic.Bool)}, dsn: dsn, Node: cmp.Or(cfg.Node, uuid.NewString()), stats: cfg.Stats, idle: cfg.Connections,
+		dialect: newDialect(strings.HasPrefix(dsn, sqlitePrefix)), dsn: dsn, Node: cmp.Or(cfg.Node, uuid.NewString()), stats: cfg.Stats, idle: cfg.Connections,
 		Timeout: cfg.Timeout, ordersPerBuyer: int64(cmp.Or(max(cfg.OrdersPerBuyer, 0), 1000)),
 	}
 	s.Reads, s.lookups, s.saleSteps = s.newReads(), s.newLookups(), s.newSaleSteps()
-	s.full, _ = lru.New[saleBuyer, time.Time](10_000) // fails only for a size below 1
+	s.frequent, _ = lru.New[saleBuyer, frequentBuyer](10_000) // fails only for a size below 1
 	open := s.openMySQL
 	if s.sqlite {
 		open = openSQLite
@@ -147,68 +140,6 @@ func openSQLite(dsn string, cfg Config) (*sql.DB, error) {
 	db.SetMaxOpenConns(1)
 	return db, nil
 }
-
-func (d dialect) openMySQL(dsn string, cfg Config) (*sql.DB, error) {
-	if cfg.WaitTimeout < time.Second {
-		cfg.WaitTimeout = 5 * time.Second
-	}
-	c, err := session(dsn, cfg)
-	if err != nil {
-		return nil, err
-	}
-	connector, err := mysqldriver.NewConnector(c)
-	if err != nil {
-		return nil, fmt.Errorf("mysql DSN: %w", err)
-	}
-	db := sql.OpenDB(readCommitted{connector, d.tidb})
-	db.SetMaxOpenConns(cfg.Connections)
-	db.SetMaxIdleConns(cfg.Connections)
-	// Drop idle connections before the server ends their sessions.
-	db.SetConnMaxIdleTime(cfg.WaitTimeout / 2)
-	db.SetConnMaxLifetime(sessionLifetime)
-	return db, nil
-}
-
-// session returns the driver's configuration for dsn.
-func session(dsn string, cfg Config) (*mysqldriver.Config, error) {
-	c, err := mysqldriver.ParseDSN(dsn)
-	if err != nil {
-		return nil, fmt.Errorf("mysql DSN: %w (such as user:password@tcp(host:3306)/flashsale)", err)
-	}
-	if c.DBName == "" {
-		return nil, errors.New("mysql DSN: names no database (such as user:password@tcp(host:3306)/flashsale)")
-	}
-	c.ParseTime, c.Loc = true, time.UTC
-	c.ClientFoundRows = true   // RowsAffected counts a row even if the update does not change it
-	c.InterpolateParams = true // one round trip per statement, and no prepared statement per batch size
-	c.Logger = debugLogger{}
-	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
-	if c.Params == nil {
-		c.Params = map[string]string{}
-	}
-	wait, err := strconv.Atoi(cmp.Or(c.Params["innodb_lock_wait_timeout"], strconv.Itoa(lockWait)))
-	if err != nil {
-		return nil, fmt.Errorf("mysql DSN: innodb_lock_wait_timeout: %w, want whole seconds", err)
-	}
-	c.Params["innodb_lock_wait_timeout"] = strconv.Itoa(wait)
-	// The driver's COMMIT takes no context. These timeouts end a COMMIT on a silent
-	// connection. They are longer than a wait for a row lock.
-	limit := time.Duration(wait)*time.Second + silence
-	c.ReadTimeout, c.WriteTimeout = cmp.Or(c.ReadTimeout, limit), cmp.Or(c.WriteTimeout, limit)
-	if cfg.noReadTimeout {
-		c.ReadTimeout = 0
-	}
-	c.Params["time_zone"] = "'+00:00'"
-	c.Params["sql_mode"] = "'TRADITIONAL'" // a value that does not fit is an error and is never truncated
-	c.Params["wait_timeout"] = fmt.Sprint(int(cfg.WaitTimeout.Seconds()))
-	return c, nil
-}
-
-// debugLogger logs the driver's messages at level debug, because the driver also returns
-// every error that it logs.
-type debugLogger struct{}
-
-func (debugLogger) Print(v ...any) { slog.Debug("mysql driver", "message", fmt.Sprint(v...)) }
 
 // closeIdle closes all idle sessions, because they may be at a server that was replaced.
 func (s *Store) closeIdle() {

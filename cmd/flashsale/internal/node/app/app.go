@@ -134,6 +134,7 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 		Checks: []web.Check{
 			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, SellsWithout: a.service.Controller().InDirectMode},
 			{Name: "mysql", Ask: a.store.Ping},
+			{Name: "mysql (for the node's heartbeat)", Ask: a.service.Controller().CheckBeat},
 		},
 		Degraded: a.degraded,
 		Tracer:   t.Tracer, Log: cfg.Log, AccessLog: cfg.AccessLog,

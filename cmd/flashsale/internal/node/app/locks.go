@@ -1,7 +1,6 @@
 package app
 
 import (
-	"database/sql"
 	"fmt"
 	"net"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"flashsale/orders/lock/mysql"
 	"flashsale/orders/lock/redlock"
 	"flashsale/orders/lock/zookeeper"
+	"flashsale/orders/store"
 )
 
 // The values of Config.Lock.
@@ -80,7 +80,7 @@ func (a *App) locks(leased time.Duration) (lease.Locker, error) {
 		return c, nil
 	case lockMySQL:
 		// Each lock holds a connection, so the locks must not use the pool of the store.
-		db, err := sql.Open("mysql", a.cfg.SQL)
+		db, err := store.OpenSessions(a.cfg.SQL)
 		if err != nil {
 			return nil, fmt.Errorf("open the MySQL of the lock: %w", err)
 		}

@@ -106,6 +106,9 @@ func (a *App) prepare(ctx context.Context) error {
 	if err := a.awaitName(ctx); err != nil {
 		return err
 	}
+	if err := a.await(ctx, "mysql to accept a heartbeat", Redact(a.cfg.SQL), a.service.Controller().Beat); err != nil {
+		return err
+	}
 	if err := a.awaitRedis(ctx); err != nil {
 		return err
 	}

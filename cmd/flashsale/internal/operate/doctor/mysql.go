@@ -14,7 +14,7 @@ func examineMySQL(ctx context.Context, db *sql.DB, plan Plan) []Finding {
 		return []Finding{{Level: Bad, Store: "mysql", What: "does not answer: " + err.Error(),
 			Why: "without MySQL nothing is sold", Do: "start it, or correct --mysql"}}
 	}
-	found := []Finding{{Level: OK, Store: "mysql", What: "version " + v["version"]}, connections(v, plan), writable(v)}
+	found := []Finding{{Level: OK, Store: "mysql", What: "version " + v["version"]}, connections(v, plan), packet(v), writable(v)}
 	if strings.Contains(v["version"], "-TiDB-") {
 		return append(found, tidb(ctx, db, v)...)
 	}
@@ -33,7 +33,7 @@ func examineMySQL(ctx context.Context, db *sql.DB, plan Plan) []Finding {
 // mysqlSettings are queries of settings and of the state of replicas.
 var mysqlSettings = []string{
 	`SHOW GLOBAL VARIABLES WHERE Variable_name IN
-		('version', 'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'max_connections', 'read_only',
+		('version', 'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'max_connections', 'max_allowed_packet', 'read_only',
 		 'wsrep_on', 'wsrep_sync_wait', 'tidb_enable_check_constraint', 'group_replication_group_name', 'group_replication_consistency', 'group_replication_single_primary_mode')`,
 	// MariaDB, and MySQL before 8.0.26, use the words master and slave.
 	"SHOW GLOBAL VARIABLES LIKE 'rpl\\_semi\\_sync\\_%'",
@@ -146,6 +146,13 @@ func connections(v map[string]string, plan Plan) Finding {
 	f := Finding{Level: OK, Store: "mysql", What: fmt.Sprintf("max_connections %d, of which %d nodes take up to %d", limit, plan.Nodes, need)}
 	return f.unless(need < limit, Bad, // one connection is reserved for the operator
 		"nodes are refused at the height of a sale", fmt.Sprintf("max_connections = %d or more", need+need/4+8))
+}
+
+// packet checks the one variable that a session cannot change and that can reject statements.
+func packet(v map[string]string) Finding {
+	bytes, err := strconv.Atoi(v["max_allowed_packet"])
+	f := Finding{Level: OK, Store: "mysql", What: "max_allowed_packet " + v["max_allowed_packet"]}
+	return f.unless(err == nil && bytes >= 1<<20, Bad, "a batch of orders is one statement, and nodes do not start", "max_allowed_packet = 1048576 or more")
 }
 
 func writable(v map[string]string) Finding {

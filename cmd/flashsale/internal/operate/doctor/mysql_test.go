@@ -93,6 +93,8 @@ func TestMySQLSettings(t *testing.T) {
 		{binlog, map[string]string{"log_bin": "ON", "sync_binlog": "0"}, Warn},
 		{replication, map[string]string{"log_bin": "OFF", "binlog_format": "STATEMENT"}, OK},
 		{replication, map[string]string{"log_bin": "ON", "binlog_format": "STATEMENT"}, Bad},
+		{packet, map[string]string{"max_allowed_packet": "1048576"}, OK},
+		{packet, map[string]string{"max_allowed_packet": "65536"}, Bad},
 		{writable, map[string]string{"read_only": "OFF"}, OK},
 		{writable, map[string]string{"read_only": "ON"}, Bad},
 		{galera, map[string]string{"wsrep_sync_wait": "0"}, Warn},
