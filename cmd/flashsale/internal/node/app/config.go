@@ -157,7 +157,8 @@ func (c Config) validate() error {
 	_, err = auth.New(c.tokens(nil))
 	f.check(err == nil, "secret: %w", err)
 	f.check(c.TokenLife >= 0, "token-life: %s is below 0", c.TokenLife)
-	f.check(len(strings.Fields(c.PayScope)) <= 1, "pay-scope: %q has more than one scope", c.PayScope)
+	notScope := func(r rune) bool { return r <= ' ' || r > '~' } // RFC 6749, section 3.3
+	f.check(!strings.ContainsFunc(c.PayScope, notScope), "pay-scope: %q is not the name of one scope", c.PayScope)
 	knownRoute := func(flag, route string) {
 		_, known := defaultPolicies[route]
 		f.check(known, "%s: unknown route %q, want one of %s", flag, route, strings.Join(slices.Sorted(maps.Keys(defaultPolicies)), ", "))
