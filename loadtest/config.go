@@ -247,3 +247,15 @@ func (c Config) validateSales(check func(ok bool, format string, args ...any)) {
 	}
 	check(c.MaxQuantity >= 1 && c.MaxQuantity <= largest, "MaxQuantity: %d, want 1..UnitsPerBuyer", c.MaxQuantity)
 }
+
+// TokenLife returns the time for which the tokens of a run must be valid: the attack, and for
+// each sale the steps after it.
+func (c Config) TokenLife() time.Duration {
+	c = c.whole()
+	p := c.withPatience()
+	steps := 10 * (p.settle + p.known + p.topUp)
+	if c.expiring() {
+		steps += c.PaymentWindow
+	}
+	return c.Duration + time.Duration(len(c.sales()))*steps
+}

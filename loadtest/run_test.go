@@ -329,3 +329,20 @@ func TestRunStopsIfBuyersShareOneAddress(t *testing.T) {
 	_, err = Run(check.Context(t), c)
 	check.Must(t, err)
 }
+
+// The tokens of a load test are valid for as long as the run may take.
+func TestTokenLife(t *testing.T) {
+	c := Defaults()
+	if got := c.TokenLife(); got < c.Duration+10*time.Minute || got > time.Hour {
+		t.Errorf("tokens of the default attack: got a life of %v, want 10 minutes to an hour", got)
+	}
+	long, expiring := c, c
+	long.Phases = []Phase{{Constant, 1, 0, 30 * time.Hour}, {Constant, 1, 0, 30 * time.Hour}}
+	expiring.Sales, expiring.PaymentWindow, expiring.Duration = make([]Sale, 3), time.Hour, time.Hour
+	if got := long.TokenLife(); got < 60*time.Hour {
+		t.Errorf("tokens of an attack of 60 hours: got a life of %v, want at least as much", got)
+	}
+	if got := expiring.TokenLife(); got < 4*time.Hour {
+		t.Errorf("tokens of three sales that wait for expiry: got a life of %v, want the attack and three payment windows", got)
+	}
+}

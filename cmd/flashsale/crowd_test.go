@@ -64,16 +64,18 @@ func TestServeWithLoadtestAndCrowd(t *testing.T) {
 	contains(t, errs.text(), "crowd: 100 orders per second for shoe, for 10h")
 }
 
-// With --visitors, a load test accepts orders of other buyers, and reports their number.
+// With --visitors, a load test accepts orders of other buyers, and reports their number. The
+// server accepts tokens for twenty minutes at most, which is enough for every command.
 func TestLoadtestWithVisitors(t *testing.T) {
 	t.Parallel()
-	url := serving(t)
+	const life = "20m"
+	url := serving(t, "--token-life", life)
 	visit := func() { // called before the first order of the attack
 		_, _, err := command(t, "buy", "open", "--target", url, "--buyer", "visitor", "--quantity", "2")
 		check.OK(t, err)
 	}
 	out, errs := check.Output(t), &cue{word: "attack:", then: visit}
-	err := run(check.Context(t), []string{"loadtest", "--visitors", "--target", url, "--sku", "open", "--json", "--stock", "50", "--rate", "240", "--duration", "1s"}, out, errs)
+	err := run(check.Context(t), []string{"loadtest", "--visitors", "--token-life", life, "--target", url, "--sku", "open", "--json", "--stock", "50", "--rate", "240", "--duration", "1s"}, out, errs)
 	var doc struct {
 		Pass          bool
 		VisitorOrders int `json:"visitor_orders"`
