@@ -330,7 +330,7 @@ func TestRunStopsIfBuyersShareOneAddress(t *testing.T) {
 	check.Must(t, err)
 }
 
-// The tokens of a load test are valid for as long as the run may take.
+// The tokens of a load test do not expire during the run.
 func TestTokenLife(t *testing.T) {
 	c := Defaults()
 	if got := c.TokenLife(); got < c.Duration+10*time.Minute || got > time.Hour {

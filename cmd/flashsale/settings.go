@@ -49,8 +49,8 @@ func shown(f *kong.Flag) string {
 }
 
 // checkSettings returns an error that names the settings with a carriage return, as in a file
-// with Windows line ends, or with an invisible character at their end or beginning. Nobody
-// sees why such a secret, scope or issuer matches no token.
+// with Windows line ends, or with an invisible character at their end or beginning. Such a
+// secret, scope or issuer matches no token, and the log does not show why.
 func checkSettings(k *kong.Context) error {
 	var faults []error
 	for _, f := range k.Flags() {

@@ -33,7 +33,7 @@ const (
 	// maxCached bounds the cache of verified tokens, which then takes about 25 MB. A full
 	// cache evicts the least recently used token. Its next request costs a parse.
 	maxCached = 65_536
-	// leeway is how far the clock of a token's issuer may be ahead of this node's clock.
+	// leeway bounds the time by which the clock of a token's issuer may be ahead.
 	leeway = time.Minute
 	// minDistinct is the number of different bytes in a secret. A random secret has more.
 	minDistinct = 5

@@ -18,8 +18,8 @@ type topic struct {
 	latest   []byte // latest snapshot, nil before the first one
 }
 
-// A place is what a stream occupies. Buyers and operators at one address have separate
-// places, so that the buyers of an office do not lock out its operator.
+// A place identifies the streams that share a bound. Buyers and operators at one address have
+// separate bounds, so that the buyers of an office do not lock out its operator.
 type place struct {
 	address  string
 	operator bool
