@@ -87,6 +87,7 @@ func New(cfg Config) (*Server, error) {
 	if err := s.describe(); err != nil {
 		return nil, fmt.Errorf("describe the API from openapi.yaml: %w", err)
 	}
+	s.metrics.startAtZero(s.engine.Routes())
 	return s, nil
 }
 
