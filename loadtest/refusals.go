@@ -35,8 +35,8 @@ func (r *refusals) record(err error) {
 	}
 }
 
-// of makes conns record its calls.
-func (r *refusals) of(conns *http.Client) *http.Client {
+// watch makes conns record its calls.
+func (r *refusals) watch(conns *http.Client) *http.Client {
 	conns.Transport = recording{conns.Transport.(*http.Transport), r}
 	return conns
 }

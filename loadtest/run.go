@@ -77,7 +77,7 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 		progress.printf("%s", notes[0])
 	}
 	// With InFlight, each concurrent call has its own connection.
-	attacking := refused.of(client.NewHTTP(cmp.Or(c.InFlight, attackConns), c.Timeout))
+	attacking := refused.watch(client.NewHTTP(cmp.Or(c.InFlight, attackConns), c.Timeout))
 	defer attacking.CloseIdleConnections()
 	var runs []*run
 	for _, sale := range c.sales() {
@@ -86,7 +86,7 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 		}
 		conns := attacking
 		if c.InFlight == 0 {
-			conns = refused.of(client.NewHTTP(payers+toppers, c.Timeout))
+			conns = refused.watch(client.NewHTTP(payers+toppers, c.Timeout))
 			defer conns.CloseIdleConnections()
 		}
 		conf := c.forSale(sale)

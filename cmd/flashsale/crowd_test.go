@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"flashsale/loadtest/client"
 	"flashsale/loadtest/servers/servertest/check"
 )
 
@@ -51,8 +52,11 @@ func TestServeWithLoadtestAndCrowd(t *testing.T) {
 	if out, _, err := command(t, "loadtest", "--target", url, "--quiet", "--sku", "judged", "--stock", "50", "--rate", "240", "--duration", "1s"); err != nil {
 		t.Errorf("flashsale loadtest against serve: got error %v, want none:\n%s", err, out)
 	}
-	refuses(t, []string{"crowd", "judged", "--target", url}, "a load test judges judged")
-	_, _, err := command(t, "sale", "create", "shoe", "--target", url, "--price", "100", "--total", "1", "--per-buyer", "2")
+	refuses(t, []string{"crowd", "judged", "--target", url}, "no open sale") // the load test has closed its sale
+	_, _, err := command(t, "sale", "create", "running", "--target", url, "--price", "100", "--total", "1", "--per-buyer", "2", "--name", client.JudgedNamePrefix+"Shoe")
+	check.Must(t, err)
+	refuses(t, []string{"crowd", "running", "--target", url}, "a load test judges running")
+	_, _, err = command(t, "sale", "create", "shoe", "--target", url, "--price", "100", "--total", "1", "--per-buyer", "2")
 	check.Must(t, err)
 	ctx, leave := context.WithCancel(check.Context(t)) // as by Ctrl-C, once a buyer has received "sold out"
 	defer leave()

@@ -125,8 +125,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// While no node answers, a critical alert fires for as long as that lasts, here for two hours,
-// whether Prometheus still knows the nodes or not.
+// While no node answers, a critical alert fires. It is still firing after two hours, whether
+// Prometheus still knows the nodes or not.
 func TestTotalOutage(t *testing.T) {
 	rule := read(t)["FlashsaleDown"]
 	if rule.Labels["severity"] != "critical" {
