@@ -14,6 +14,8 @@ COPY --from=build /out/flashsale /usr/local/bin/flashsale
 USER 65532:65532
 # Listen on the container's network. The default of serve is loopback.
 ENV FLASHSALE_ADDR=:8080
+# A balancer that polls /readyz notices within this time that the node stops.
+ENV FLASHSALE_DRAIN_DELAY=5s
 EXPOSE 8080
 # Checks readiness, because the proxy starts afterwards and `up --wait` waits for it.
 HEALTHCHECK --interval=3s --timeout=3s --start-period=60s --retries=3 CMD ["/usr/local/bin/flashsale", "healthcheck"]

@@ -163,6 +163,7 @@ type patience struct {
 	topUp   time.Duration // limit between two sales to fresh buyers
 	probe   time.Duration // limit until a cancelled unit is on sale again
 	overdue time.Duration // time that the sweep may take to expire an order
+	refused time.Duration // time after which a run stops if every connection is refused
 	probes  int           // number of probes
 }
 
@@ -171,6 +172,7 @@ func (c Config) withPatience() patience {
 		rest: 500 * time.Millisecond, settle: 30 * time.Second, known: 30 * time.Second,
 		topUp: 60 * time.Second, probe: 5 * time.Second, overdue: 10 * time.Second, probes: 20,
 	})
+	p.refused = cmp.Or(p.refused, 15*time.Second)
 	if c.Patience > 0 {
 		p.settle, p.known, p.topUp, p.probe, p.overdue = c.Patience, c.Patience, c.Patience, c.Patience, c.Patience
 	}
@@ -247,4 +249,16 @@ func (c Config) validateSales(check func(ok bool, format string, args ...any)) {
 		known[s.SKU], largest = true, max(largest, s.UnitsPerBuyer)
 	}
 	check(c.MaxQuantity >= 1 && c.MaxQuantity <= largest, "MaxQuantity: %d, want 1..UnitsPerBuyer", c.MaxQuantity)
+}
+
+// TokenLife returns the time for which the tokens of a run must be valid: the attack, and for
+// each sale the steps after it.
+func (c Config) TokenLife() time.Duration {
+	c = c.whole()
+	p := c.withPatience()
+	steps := 10 * (p.settle + p.known + p.topUp)
+	if c.expiring() {
+		steps += c.PaymentWindow
+	}
+	return c.Duration + time.Duration(len(c.sales()))*steps
 }

@@ -57,6 +57,7 @@ func fakeHandler(f fault) (*fakeSale, http.Handler) {
 	mux.HandleFunc("PUT /v1/admin/sales/{sku}", s.put)
 	mux.HandleFunc("GET /v1/admin/sales/{sku}/audit", s.audit)
 	mux.HandleFunc("GET /v1/admin/sales/{sku}/orders", s.list)
+	mux.HandleFunc("POST /v1/admin/sales/{sku}/close", s.end)
 	mux.HandleFunc("GET /v1/sales/{sku}", s.state)
 	mux.HandleFunc("POST /v1/orders", s.order)
 	mux.HandleFunc("GET /v1/orders/{id}", s.get)
@@ -115,6 +116,13 @@ func (s *fakeSale) put(w http.ResponseWriter, r *http.Request) {
 	s.window = time.Duration(in.Window) * time.Second
 	s.onPayment = in.On == judge.OnPayment
 	w.WriteHeader(201)
+}
+
+func (s *fakeSale) end(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = strings.HasPrefix(caller(r), "admin/")
+	_, _ = io.WriteString(w, "{}")
 }
 
 func (s *fakeSale) state(w http.ResponseWriter, r *http.Request) {

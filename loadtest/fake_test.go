@@ -76,6 +76,7 @@ type fakeSale struct {
 	onCall    func() // called for each order and payment; may be nil
 	audits    int
 	reads     int
+	ended     bool
 	stop      chan struct{}
 
 	inFlight, highest int // number of concurrent calls, now and at most

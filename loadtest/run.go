@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
 	"time"
 
 	"flashsale/loadtest/client"
@@ -23,6 +26,8 @@ type run struct {
 	stock    stockLine
 	progress *progress
 	began    time.Time
+
+	reachable context.Context // ends if the server is gone; its cause is the reason
 
 	drifting time.Time // start of the drift; zero if there is none
 	releases []time.Duration
@@ -50,7 +55,9 @@ func Run(ctx context.Context, c Config) (*report.Report, error) {
 // and in their ExitCode.
 //
 // If ctx ends, the current step stops and RunAll judges what has happened so far.
-// That takes seconds, and at most two minutes per sale.
+// That takes seconds, and at most two minutes per sale. If the server refuses every
+// connection for 15 s, the run ends, and the report contains what was answered before.
+// RunAll closes the sales at the end.
 func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -58,8 +65,19 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 	c = c.whole()
 	crowd := newCrowd(c.Token)
 	progress := &progress{w: c.Progress}
+	reachable, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer giveUp(nil)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	context.AfterFunc(reachable, stop)
+	refused := &refusals{after: c.withPatience().refused, stop: giveUp}
+	var notes []string
+	if via := proxyOf(c.Target); via != "" {
+		notes = append(notes, "all requests go through the proxy "+via+" of the environment")
+		progress.printf("%s", notes[0])
+	}
 	// With InFlight, each concurrent call has its own connection.
-	attacking := client.NewHTTP(cmp.Or(c.InFlight, attackConns), c.Timeout)
+	attacking := refused.watch(client.NewHTTP(cmp.Or(c.InFlight, attackConns), c.Timeout))
 	defer attacking.CloseIdleConnections()
 	var runs []*run
 	for _, sale := range c.sales() {
@@ -68,13 +86,13 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 		}
 		conns := attacking
 		if c.InFlight == 0 {
-			conns = client.NewHTTP(payers+toppers, c.Timeout)
+			conns = refused.watch(client.NewHTTP(payers+toppers, c.Timeout))
 			defer conns.CloseIdleConnections()
 		}
 		conf := c.forSale(sale)
 		runs = append(runs, &run{
 			c: conf, patience: conf.withPatience(), crowd: crowd, progress: progress, began: time.Now(),
-			client: client.New(c.Target, sale.SKU, conns),
+			client: client.New(c.Target, sale.SKU, conns), reachable: reachable, notes: slices.Clone(notes),
 		})
 	}
 	if err := openAll(ctx, c, crowd, runs); err != nil {
@@ -89,6 +107,7 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 			progress.printf("%s:", r.c.SKU)
 		}
 		evidence := r.aftermath(ctx)
+		r.end()
 		all.Sales = append(all.Sales, report.New(r.c.reportConfig(), evidence, report.Observations{
 			Started: r.began, Took: time.Since(r.began), Interrupted: ctx.Err() != nil,
 			Stock: r.stock.read(), ReleaseTimes: r.releases, SendDelays: r.late, Notes: r.notes,
@@ -96,6 +115,27 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 	}
 	all.Took = time.Since(all.Started)
 	return all, nil
+}
+
+// proxyOf returns the proxy of the environment for requests to target, or "".
+func proxyOf(target string) string {
+	u, err := url.Parse(target)
+	if err != nil {
+		return ""
+	}
+	via, err := http.ProxyFromEnvironment(&http.Request{URL: u})
+	if err != nil || via == nil {
+		return ""
+	}
+	return via.Redacted()
+}
+
+// end closes the sale, so that nothing more is sold of it. A shop may lack the call.
+func (r *run) end() {
+	err := r.operator.End(r.reachable)
+	if status := client.StatusOf(err); err != nil && status != http.StatusNotFound && status != http.StatusMethodNotAllowed {
+		r.notes = append(r.notes, fmt.Sprintf("sale %s could not be closed and is still open: %v", r.c.SKU, err))
+	}
 }
 
 // openAll signs the tokens and opens the sales.
@@ -128,7 +168,7 @@ func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 // aftermath collects the evidence after the attack. If ctx ends, it sends no more fresh
 // buyers, but it still reads the state of the sale.
 func (r *run) aftermath(ctx context.Context) judge.Evidence {
-	judging := context.WithoutCancel(ctx)
+	judging := r.reachable
 	r.resolve(judging, false)
 	audit, moving := r.settle(judging)
 	r.resolve(judging, true)
@@ -155,6 +195,8 @@ func (r *run) aftermath(ctx context.Context) judge.Evidence {
 		e.Audit, e.Rows = settled, rows
 	case errors.Is(err, errUnsettled):
 		e.Audit, e.Rows, moving = settled, rows, err
+	case judging.Err() != nil:
+		e.Unread = context.Cause(judging).Error()
 	default:
 		e.Unread = err.Error()
 	}
@@ -177,7 +219,7 @@ func (r *run) sellOut(ctx context.Context) (audit judge.Audit, moving error) {
 		if err != nil && ctx.Err() == nil {
 			r.gaps = append(r.gaps, judge.Gap{Checks: []string{judge.Undersold}, Why: err.Error(), Do: "find out why the server does not serve fresh buyers, and run again"})
 		}
-		if audit, moving = r.settle(context.WithoutCancel(ctx)); err != nil || moving != nil {
+		if audit, moving = r.settle(r.reachable); err != nil || moving != nil {
 			return audit, moving
 		}
 		if !probed {

@@ -6,9 +6,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
+	"net/http/httptest"
+	"os"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -107,6 +112,9 @@ func TestRunPassesACorrectSale(t *testing.T) {
 			if inFlight > 0 && (s.highest > inFlight || rep.SendDelay.N > 0) {
 				t.Errorf("calls at once: got %d, want at most %d; lateness: got %+v, want none", s.highest, inFlight, rep.SendDelay)
 			}
+			if !s.ended || len(rep.Notes) > 0 {
+				t.Errorf("after the verdict: got the sale closed %v with notes %q, want it closed without notes", s.ended, rep.Notes)
+			}
 			if rep.ReleaseTime.N == 0 || rep.DurablePerS == 0 || rep.Latency.P99 == 0 {
 				t.Errorf("report: got no figures for releases, rates or latencies, want all:\n%s", text(t, rep))
 			}
@@ -192,7 +200,60 @@ func TestRunDoesNotJudgeADeadServer(t *testing.T) {
 		_, url := newFake(t, fault{stops: true})
 		c := quick(url)
 		c.Duration, c.patience.known, c.patience.settle = 4*time.Second, 10*time.Millisecond, settle
-		contains(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "not judged: undersold, lost, unannounced, drift: Get \"http", "to have it judged, find out why")
+		got := text(t, mustRun(t, c, judge.ExitUnjudged))
+		contains(t, got, "not judged: oversold, undersold, lost, unannounced, duplicates, over_limit, drift, unsettled: Get \"http", "to have it judged, find out why",
+			"orders   not read", "units    not read", "oversold           -  ?", "unsettled          -  ?", "is still open")
+		if strings.Contains(got, "durable/s") {
+			t.Errorf("report on a dead server: got a rate of durable orders, want none:\n%s", got)
+		}
+	}
+}
+
+// A run whose server is gone stops by itself, long before the limits of its steps.
+func TestRunStopsIfAllConnectionsAreRefused(t *testing.T) {
+	t.Parallel()
+	s, handler := fakeHandler(fault{})
+	server := httptest.NewServer(handler)
+	s.onCall = func() {
+		if s.posts == 60 {
+			_ = server.Listener.Close()
+			go server.CloseClientConnections()
+		}
+	}
+	c := quick(server.URL)
+	c.Duration, c.patience.refused = time.Hour, 50*time.Millisecond
+	rep, err := Run(check.Context(t), c)
+	check.Must(t, err)
+	contains(t, text(t, rep), "VERDICT: NOT JUDGED", "drift, unsettled: every connection to the server was refused for 50ms", "interrupted")
+	close(s.stop)
+}
+
+// Refused connections end a run after 15 seconds without any other result. Calls that the run
+// itself cancels are no result.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	for name, c := range map[string]struct {
+		at14 error // the result after 14 seconds
+		want bool  // the run has stopped after 15 seconds
+	}{
+		"refused": {refused, true}, "cancelled": {context.Canceled, true}, "answered": {nil, false}, "timed out": {context.DeadlineExceeded, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var cause error
+			r := refusals{after: Config{}.withPatience().refused, stop: func(err error) { cause = err }}
+			r.record(refused)
+			time.Sleep(14 * time.Second)
+			r.record(c.at14)
+			time.Sleep(time.Second - time.Millisecond)
+			if r.record(refused); cause != nil {
+				t.Errorf("calls that are %s: got %v before 15 seconds, want no stop", name, cause)
+			}
+			time.Sleep(time.Millisecond)
+			if r.record(refused); (cause != nil) != c.want {
+				t.Errorf("calls that are %s: got %v after 15 seconds, want a stop: %v", name, cause, c.want)
+			}
+		})
 	}
 }
 
@@ -335,4 +396,21 @@ func TestRunStopsIfBuyersShareOneAddress(t *testing.T) {
 	c.Rate, c.Stock = 3, 5
 	_, err = Run(check.Context(t), c)
 	check.Must(t, err)
+}
+
+// The tokens of a load test do not expire during the run.
+func TestTokenLife(t *testing.T) {
+	c := Defaults()
+	if got := c.TokenLife(); got < c.Duration+10*time.Minute || got > time.Hour {
+		t.Errorf("tokens of the default attack: got a life of %v, want 10 minutes to an hour", got)
+	}
+	long, expiring := c, c
+	long.Phases = []Phase{{Constant, 1, 0, 30 * time.Hour}, {Constant, 1, 0, 30 * time.Hour}}
+	expiring.Sales, expiring.PaymentWindow, expiring.Duration = make([]Sale, 3), time.Hour, time.Hour
+	if got := long.TokenLife(); got < 60*time.Hour {
+		t.Errorf("tokens of an attack of 60 hours: got a life of %v, want at least as much", got)
+	}
+	if got := expiring.TokenLife(); got < 4*time.Hour {
+		t.Errorf("tokens of three sales that wait for expiry: got a life of %v, want the attack and three payment windows", got)
+	}
 }

@@ -7,11 +7,52 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
 	"flashsale/loadtest/servers/servertest/check"
 )
+
+// Compose kills a node only after the sum of the bounds that OPERATIONS.md states, with the
+// delay of the image and the drain of docker-compose.yml.
+func TestStopGracePeriodCoversAllSteps(t *testing.T) {
+	read := func(path string) string {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		check.Must(t, err)
+		return string(text)
+	}
+	duration := func(text, pattern string) time.Duration {
+		t.Helper()
+		found := regexp.MustCompile(pattern).FindStringSubmatch(text)
+		if found == nil {
+			t.Fatalf("duration %s: got none, want one", pattern)
+		}
+		d, err := time.ParseDuration(found[1])
+		check.Must(t, err)
+		return d
+	}
+	stack, manual := read("../../docker-compose.yml"), read("OPERATIONS.md")
+	_, api, _ := strings.Cut(stack, "\n  api:\n")
+	delay, drain := duration(read("../../Dockerfile"), `FLASHSALE_DRAIN_DELAY=(\S+)`), duration(api, `FLASHSALE_DRAIN: (\S+)`)
+	grace := duration(api, `stop_grace_period: (\S+)`)
+	_, table, _ := strings.Cut(manual, "| step | bound | default |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var sum time.Duration
+	bounds := regexp.MustCompile(`(\d+) s(?: in the image)? \|\n`).FindAllStringSubmatch(table+"\n", -1)
+	for _, bound := range bounds {
+		d, err := time.ParseDuration(bound[1] + "s")
+		check.Must(t, err)
+		sum += d
+	}
+	if len(bounds) != strings.Count(table, "\n") || fmt.Sprint(bounds[0][1], "s ", bounds[1][1], "s") != fmt.Sprint(delay, " ", drain) {
+		t.Errorf("bounds in OPERATIONS.md: got %d of %d rows, %q, want all, with the delay %v of the image and the drain %v", len(bounds), strings.Count(table, "\n"), bounds, delay, drain)
+	}
+	if delay == 0 || sum > grace {
+		t.Errorf("stop of a node: got a delay of %v and %v for all steps, want a delay, and at most the stop_grace_period of %v", delay, sum, grace)
+	}
+}
 
 // composed holds the fields of a Compose file that the test checks.
 type composed struct {

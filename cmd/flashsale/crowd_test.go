@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"flashsale/loadtest/client"
 	"flashsale/loadtest/servers/servertest/check"
 )
 
@@ -51,8 +52,11 @@ func TestServeWithLoadtestAndCrowd(t *testing.T) {
 	if out, _, err := command(t, "loadtest", "--target", url, "--quiet", "--sku", "judged", "--stock", "50", "--rate", "240", "--duration", "1s"); err != nil {
 		t.Errorf("flashsale loadtest against serve: got error %v, want none:\n%s", err, out)
 	}
-	refuses(t, []string{"crowd", "judged", "--target", url}, "a load test judges judged")
-	_, _, err := command(t, "sale", "create", "shoe", "--target", url, "--price", "100", "--total", "1", "--per-buyer", "2")
+	refuses(t, []string{"crowd", "judged", "--target", url}, "no open sale") // the load test has closed its sale
+	_, _, err := command(t, "sale", "create", "running", "--target", url, "--price", "100", "--total", "1", "--per-buyer", "2", "--name", client.JudgedNamePrefix+"Shoe")
+	check.Must(t, err)
+	refuses(t, []string{"crowd", "running", "--target", url}, "a load test judges running")
+	_, _, err = command(t, "sale", "create", "shoe", "--target", url, "--price", "100", "--total", "1", "--per-buyer", "2")
 	check.Must(t, err)
 	ctx, leave := context.WithCancel(check.Context(t)) // as by Ctrl-C, once a buyer has received "sold out"
 	defer leave()
@@ -64,16 +68,18 @@ func TestServeWithLoadtestAndCrowd(t *testing.T) {
 	contains(t, errs.text(), "crowd: 100 orders per second for shoe, for 10h")
 }
 
-// With --visitors, a load test accepts orders of other buyers, and reports their number.
+// With --visitors, a load test accepts orders of other buyers, and reports their number. The
+// server accepts tokens for twenty minutes at most, which is enough for every command.
 func TestLoadtestWithVisitors(t *testing.T) {
 	t.Parallel()
-	url := serving(t)
+	const life = "20m"
+	url := serving(t, "--token-life", life)
 	visit := func() { // called before the first order of the attack
 		_, _, err := command(t, "buy", "open", "--target", url, "--buyer", "visitor", "--quantity", "2")
 		check.OK(t, err)
 	}
 	out, errs := check.Output(t), &cue{word: "attack:", then: visit}
-	err := run(check.Context(t), []string{"loadtest", "--visitors", "--target", url, "--sku", "open", "--json", "--stock", "50", "--rate", "240", "--duration", "1s"}, out, errs)
+	err := run(check.Context(t), []string{"loadtest", "--visitors", "--token-life", life, "--target", url, "--sku", "open", "--json", "--stock", "50", "--rate", "240", "--duration", "1s"}, out, errs)
 	var doc struct {
 		Pass          bool
 		VisitorOrders int `json:"visitor_orders"`

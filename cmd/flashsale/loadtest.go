@@ -9,9 +9,10 @@ import (
 )
 
 type loadtestCommand struct {
-	Target string `default:"http://${addr}" placeholder:"URL" help:"URL of the server ($$FLASHSALE_TARGET). The server must trust this machine's X-Forwarded-For (--trusted-proxies) or run with --limit-ip off. Default ${default}."`
-	Secret string `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET), to sign the buyers' tokens. Default: the secret of a server on embedded stores."`
-	SKU    string `name:"sku" placeholder:"SKU" help:"SKU of the sale to create. A sale that has this SKU already must not have orders. Default: a new SKU for each run."`
+	Target string        `default:"http://${addr}" placeholder:"URL" help:"URL of the server ($$FLASHSALE_TARGET). The server must trust this machine's X-Forwarded-For (--trusted-proxies) or run with --limit-ip off. Default ${default}."`
+	Secret string        `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET), to sign the buyers' tokens. Default: the secret of a server on embedded stores."`
+	Life   time.Duration `name:"token-life" default:"${token_life}" help:"The server's --token-life, if that is shorter than the run. Default ${default}."`
+	SKU    string        `name:"sku" placeholder:"SKU" help:"SKU of the sale to create. A sale that has this SKU already must not have orders. Default: a new SKU for each run."`
 
 	Visitors bool `help:"Let other people order during the attack. Their orders are counted but not judged. Without --visitors, an order of another person is a violation, and the live page shows no button to buy."`
 
@@ -33,7 +34,7 @@ func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
 	if c.Scenario == "list" {
 		return loadtest.ListScenarios(s.out)
 	}
-	verifier, err := signer(c.Secret, 0)
+	verifier, err := signer(c.Secret, c.Life)
 	if err != nil {
 		return err
 	}
@@ -45,7 +46,8 @@ func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
 		return errors.New("--sku: cannot be combined with --scenario, which names its own SKUs")
 	}
 	cfg.Target, cfg.SKU, cfg.Visitors = c.Target, c.SKU, c.Visitors
-	cfg.Token = func(subject string, admin bool) (string, error) { return verifier.Sign(subject, admin, 6*time.Hour) }
+	life := min(cfg.TokenLife(), c.Life)
+	cfg.Token = func(subject string, admin bool) (string, error) { return verifier.Sign(subject, admin, life) }
 	reports, err := loadtest.RunAll(ctx, cfg)
 	if err != nil {
 		return err

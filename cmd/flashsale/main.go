@@ -139,6 +139,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%w (flashsale --help)", err)
 	}
+	if err := checkSettings(parsed); err != nil {
+		return err
+	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	return parsed.Run(streams{out: stdout, err: stderr, args: args})
 }

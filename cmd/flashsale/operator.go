@@ -16,7 +16,9 @@ type serverFlags struct {
 	Secret string `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET), to sign the token of this command. Default: the secret of a server on embedded stores."`
 }
 
-const tokenTTL = time.Hour
+// tokenTTL is the lifetime of the token of a command that sends a few requests. It is short,
+// because the server may have a short --token-life.
+const tokenTTL = 5 * time.Minute
 
 // as returns a client with a token for subject. If the flags are invalid, the Fault of
 // the client is set, and all its calls return it.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -227,4 +229,16 @@ func TestMoney(t *testing.T) {
 			t.Errorf("money of %d: got %q, want %q", c.amount, got, want)
 		}
 	}
+}
+
+// The load test reports a proxy of the environment, without its password.
+func TestLoadtestReportsProxy(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(check.Context(t), os.Args[0], "loadtest", "--target", "http://192.0.2.1", "--rate", "1")
+	cmd.Env = append(os.Environ(), "HTTP_PROXY=http://u:hush@127.0.0.1:1")
+	out, err := cmd.CombinedOutput()
+	if err == nil || strings.Contains(string(out), "hush") {
+		t.Errorf("flashsale loadtest through a closed proxy: got error %v, want one, and no password:\n%s", err, out)
+	}
+	contains(t, string(out), "all requests go through the proxy http://u:xxxxx@127.0.0.1:1 of the environment")
 }

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -42,4 +46,32 @@ func shown(f *kong.Flag) string {
 		return fmt.Sprint(hidden)
 	}
 	return app.Redact(target.String())
+}
+
+// checkSettings returns an error that names the settings with a carriage return, as in a file
+// with Windows line ends, or with an invisible character at their end or beginning. Such a
+// secret, scope or issuer matches no token, and the log does not show why.
+func checkSettings(k *kong.Context) error {
+	var faults []error
+	for _, f := range k.Flags() {
+		target := reflect.Indirect(f.Target)
+		if !target.IsValid() {
+			continue
+		}
+		text, how := fmt.Sprint(target), ""
+		first, _ := utf8.DecodeRuneInString(text)
+		last, _ := utf8.DecodeLastRuneInString(text)
+		switch invisible := func(r rune) bool { return text != "" && (r == ' ' || !unicode.IsPrint(r)) }; {
+		case invisible(last):
+			how = fmt.Sprintf("ends with %U", last)
+		case invisible(first):
+			how = fmt.Sprintf("begins with %U", first)
+		case strings.Contains(text, "\r"):
+			how = "contains U+000D"
+		default:
+			continue
+		}
+		faults = append(faults, fmt.Errorf("--%s: the value %s, which is invisible: remove it (U+000D comes from a file with Windows line ends)", f.Name, how))
+	}
+	return errors.Join(faults...)
 }

@@ -1,11 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"io"
+	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
+
+	"flashsale/cmd/flashsale/internal/node/app"
 	"flashsale/loadtest/servers/servertest/check"
 )
 
@@ -29,19 +35,51 @@ func TestSettingsHideSecrets(t *testing.T) {
 		"@a:1 redis://:***@b:1] ", "limit-buyer=7/s:9 ", "demo=false ", "lease=5s ", "limit-when-redis-down=map[pay:open place:local read:local] ")
 }
 
-// All flags whose help mentions a secret, a password or URLs have the tag secret.
-func TestSecretFlagsAreMarked(t *testing.T) {
-	parser, err := newParser(&commands{}, io.Discard, io.Discard, func(int) {})
-	check.Must(t, err)
-	for _, node := range parser.Model.Children {
-		if node.Name != "serve" {
+// A carriage return, as in a file with Windows line ends, is refused in every setting of serve,
+// and the error names the setting.
+func TestCarriageReturnIsRefused(t *testing.T) {
+	for _, f := range flagsOf(t, "serve") {
+		if f.Name == "help" {
 			continue
 		}
-		for _, f := range node.Flags {
-			help := strings.ToLower(f.Help + f.Name)
-			if (strings.Contains(help, "secret") || strings.Contains(help, "password") || strings.Contains(help, "urls of")) && f.Tag.Get("secret") == "" {
-				t.Errorf("flag --%s: got no tag secret, so its value is logged", f.Name)
+		value := cmp.Or(f.Default, "value")
+		for name, attr := range app.Vars {
+			value = strings.ReplaceAll(value, "${"+name+"}", attr)
+		}
+		if f.IsBool() {
+			value = "true"
+		}
+		for _, text := range []string{value + "\r", "x\r," + value} {
+			parser, err := newParser(&commands{}, io.Discard, io.Discard, func(int) {})
+			check.Must(t, err)
+			t.Setenv(f.Envs[0], text)
+			k, err := parser.Parse([]string{"serve"})
+			if err == nil {
+				err = checkSettings(k)
 			}
+			if err == nil || !strings.Contains(err.Error(), "--"+f.Name) && !strings.Contains(err.Error(), f.Envs[0]) {
+				t.Errorf("setting %s=%q: got error %v, want one that names it", f.Envs[0], text, err)
+			}
+			check.Must(t, os.Unsetenv(f.Envs[0]))
+		}
+	}
+}
+
+// flagsOf returns the flags of a command.
+func flagsOf(t *testing.T, command string) []*kong.Flag {
+	t.Helper()
+	parser, err := newParser(&commands{}, io.Discard, io.Discard, func(int) {})
+	check.Must(t, err)
+	i := slices.IndexFunc(parser.Model.Children, func(n *kong.Node) bool { return n.Name == command })
+	return parser.Model.Children[i].Flags
+}
+
+// All flags whose help mentions a secret, a password or URLs have the tag secret.
+func TestSecretFlagsAreMarked(t *testing.T) {
+	for _, f := range flagsOf(t, "serve") {
+		help := strings.ToLower(f.Help + f.Name)
+		if (strings.Contains(help, "secret") || strings.Contains(help, "password") || strings.Contains(help, "urls of")) && f.Tag.Get("secret") == "" {
+			t.Errorf("flag --%s: got no tag secret, so its value is logged", f.Name)
 		}
 	}
 }

@@ -178,6 +178,12 @@ func (o *Operator) Open(ctx context.Context, sale Sale, patience time.Duration) 
 	}
 }
 
+// End closes the sale.
+func (o *Operator) End(ctx context.Context) error {
+	_, err := o.Call(ctx, http.MethodPost, "/v1/admin/sales/"+o.sku+"/close", nil, nil)
+	return err
+}
+
 // Offer reads the sale as a buyer sees it.
 func (o *Operator) Offer(ctx context.Context) (sale Offer, err error) {
 	_, err = o.Call(ctx, http.MethodGet, "/v1/sales/"+o.sku, nil, &sale)

@@ -9,15 +9,19 @@ const answerOperators = "find out why the server does not answer an operator, an
 // server. A check that the evidence does not allow becomes a Gap, and a check that no
 // event has put to the test is listed in Unexercised.
 //
-// If Unread is set, Judge checks only Oversold, OverLimit, Duplicates and WrongAnswer. If
-// Changing is set, it checks only Lost, Unannounced, Duplicates, WrongAnswer and
-// Unsettled. If visitors keep the audit changing, it does not check Undersold, Drift and
-// Unsettled.
+// If Unread is set, Judge checks only Oversold, OverLimit, Duplicates and WrongAnswer,
+// by the answers alone: it may find violations, but cannot exclude them. If Changing is
+// set, it checks only Lost, Unannounced, Duplicates, WrongAnswer and Unsettled. If visitors
+// keep the audit changing, it does not check Undersold, Drift and Unsettled.
 func Judge(e Evidence) Verdict {
 	c := NewIndex(e)
 	v := Verdict{Total: e.Total, Gaps: slices.Clone(e.Gaps)}
 	if e.Unread != "" {
-		v.Gaps = append(v.Gaps, Gap{[]string{Undersold, Lost, Unannounced, Drift}, e.Unread, answerOperators})
+		checks := []string{Oversold, Undersold, Lost, Unannounced, Duplicates, OverLimit, Drift, Unsettled}
+		if !slices.ContainsFunc(e.Requests, func(r Request) bool { return r.Status > 0 }) {
+			checks = append(checks, WrongAnswer)
+		}
+		v.Gaps = append(v.Gaps, Gap{checks, e.Unread, answerOperators})
 	} else {
 		v.Available, v.Queued, v.Restoring = e.Audit.Available, e.Audit.Queued, e.Audit.Restoring
 		c.count(&v)

@@ -193,7 +193,10 @@ func TestJudgeReportsGaps(t *testing.T) {
 		change func(*Evidence)
 		want   string
 	}{
-		"rows not read":               {func(e *Evidence) { e.Unread, e.Rows, e.Audit = "connection refused", nil, Audit{} }, "lost, unannounced, drift: connection refused"},
+		"rows not read": {func(e *Evidence) { e.Unread, e.Rows, e.Audit = "connection refused", nil, Audit{} }, "[oversold, undersold, lost, unannounced, duplicates, over_limit, drift, unsettled: connection refused"},
+		"nothing answered": {func(e *Evidence) {
+			e.Unread, e.Rows, e.Audit, e.Closings, e.Requests = "refused", nil, Audit{}, nil, []Request{{Buyer: "hal", Key: "h1", Quantity: 1}}
+		}, "drift, unsettled, wrong_answer: refused"},
 		"no fresh buyers":             {func(e *Evidence) { e.SoldOut = false }, "undersold: no fresh buyers"},
 		"an order without any answer": {func(e *Evidence) { e.Requests = append(e.Requests, Request{Buyer: "hal", Key: "h1", Quantity: 1}) }, "h1 of hal"},
 		"a lost request that outlasts a refusal": {func(e *Evidence) {

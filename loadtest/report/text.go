@@ -123,15 +123,20 @@ func (rep *Report) facts() [][2]string {
 		terms += ", taken on payment"
 		durable = "paid"
 	}
+	orders, rates := rep.rows(), judge.Sprintf("%.0f accepted/s, %.0f %s/s", rep.AcceptedPerS, rep.DurablePerS, durable)
+	units := judge.Sprintf("total %d = available %d + queued %d + pending %d + paid %d + restoring %d",
+		rep.Total, rep.Available, rep.Queued, rep.Pending, rep.Paid, rep.Restoring)
+	if rep.Evidence.Unread != "" {
+		orders, units, rates = "not read", "not read", judge.Sprintf("%.0f accepted/s", rep.AcceptedPerS)
+	}
 	facts := [][2]string{
 		{"sale", terms},
 		{"attack", judge.Sprintf("%s by %s, %s asked, %.0f/s sent",
 			judge.Plural(rep.Attempts, "order"), judge.Plural(rep.Buyers, "buyer"), rep.Schedule, rep.OfferedPerS)},
 		{"answers", reasons(rep.Reasons)},
-		{"orders", rep.rows()},
-		{"units", judge.Sprintf("total %d = available %d + queued %d + pending %d + paid %d + restoring %d",
-			rep.Total, rep.Available, rep.Queued, rep.Pending, rep.Paid, rep.Restoring)},
-		{"rates", judge.Sprintf("%.0f accepted/s, %.0f %s/s", rep.AcceptedPerS, rep.DurablePerS, durable)},
+		{"orders", orders},
+		{"units", units},
+		{"rates", rates},
 		{"latency", fmt.Sprintf("p50 %s  p90 %s  p99 %s  max %s", Human(rep.Latency.P50), Human(rep.Latency.P90), Human(rep.Latency.P99), Human(rep.Latency.Max))},
 	}
 	if rep.SendDelay.N > 0 {

@@ -56,6 +56,8 @@ type Config struct {
 	Wait  time.Duration `default:"2s" help:"Answer 202 if an order is not durable after this time. Default ${default}." group:"Times"`
 	Drain time.Duration `default:"15s" help:"Time that a stopping node has to finish accepted requests. Default ${default}." group:"Times"`
 
+	DrainDelay time.Duration `default:"0s" help:"Time for which a stopping node still serves all requests while /readyz is 503, so that a balancer notices it. Default ${default}; 5s in the image." group:"Times"`
+
 	ReconcileEvery      time.Duration `default:"1s" help:"Interval at which the sums of an active sale are compared between Redis and MySQL. Default ${default}." group:"Times"`
 	ReconcileHoldsEvery time.Duration `default:"10m" help:"Interval at which a sale is compared order by order between Redis and MySQL. Default ${default}." group:"Times"`
 
@@ -69,9 +71,13 @@ type Config struct {
 	SnapshotEvery time.Duration          `kong:"-"` // interval of the live page's snapshots; default 1 s
 	WatchLife     time.Duration          `kong:"-"` // longest life of a live page's stream; default 10 min
 	Log           *slog.Logger           `kong:"-"`
+	After         timer                  `kong:"-"` // waits for DrainDelay; default time.After
 	Traces        trace.TracerProvider   `kong:"-"` // nil: no traces
 	Collectors    []prometheus.Collector `kong:"-"` // registered with the App's metrics
 }
+
+// A timer returns a channel that receives a value after a duration.
+type timer func(time.Duration) <-chan time.Time
 
 // Limits is the configuration of the rate limiter.
 type Limits struct {
@@ -159,6 +165,9 @@ func (c Config) withDefaults() Config {
 	}
 	c.Node = cmp.Or(c.Node, uuid.NewString())
 	c.Log = cmp.Or(c.Log, slog.Default())
+	if c.After == nil {
+		c.After = time.After
+	}
 	return c
 }
 
@@ -173,7 +182,8 @@ func (c Config) validate() error {
 	_, err = auth.New(c.tokens(nil))
 	f.check(err == nil, "secret: %w", err)
 	f.check(c.TokenLife >= 0, "token-life: %s is below 0", c.TokenLife)
-	f.check(len(strings.Fields(c.PayScope)) <= 1, "pay-scope: %q has more than one scope", c.PayScope)
+	notScope := func(r rune) bool { return r <= ' ' || r > '~' } // RFC 6749, section 3.3
+	f.check(!strings.ContainsFunc(c.PayScope, notScope), "pay-scope: %q is not the name of one scope", c.PayScope)
 	knownRoute := func(flag, route string) {
 		_, known := defaultPolicies[route]
 		f.check(known, "%s: unknown route %q, want one of %s", flag, route, strings.Join(slices.Sorted(maps.Keys(defaultPolicies)), ", "))

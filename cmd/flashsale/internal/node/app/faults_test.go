@@ -101,6 +101,61 @@ func TestStopsCleanly(t *testing.T) {
 	})
 }
 
+// A stopping node serves everything for DrainDelay, on new connections too, while /readyz is
+// 503. Its streams end after the delay.
+func TestDrainDelay(t *testing.T) {
+	t.Parallel()
+	delays, over := make(chan time.Duration, 1), make(chan time.Time)
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) {
+		often("one")(c)
+		c.DrainDelay = time.Hour
+		c.After = func(d time.Duration) <-chan time.Time { delays <- d; return over }
+	})
+	n.put("S", 10, 2, 900)
+	stream := watch(t, n.URL(), "S", "")
+	stopped := make(chan error, 1)
+	go func() { stopped <- n.stop() }()
+	if got := check.Receive(t, "the node begins to stop", delays); got != time.Hour {
+		t.Errorf("delay of the drain: got %v, want 1h", got)
+	}
+	http.DefaultClient.CloseIdleConnections() // new connections, as of a balancer
+	n.send("GET", "/readyz", "", "").want(503)
+	n.send("GET", "/livez", "", "").want(200)
+	where := n.order("S", "ann").want(201).where()
+	n.pay("ann", where, "r").want(200)
+	n.send("GET", "/v1/sales/S", "", "").want(200)
+	n.audit("S").want(200)
+	stream.until("the payment", "sale", func(e seen) bool { return e.Sold == 1 })
+	check.OK(t, check.Err(tryWatch(t, n.URL(), "S", "")))
+	close(over)
+	check.OK(t, check.Receive(t, "the node stops after the delay", stopped))
+	stream.ends()
+}
+
+// A node that has not started, or that fails, stops without DrainDelay.
+func TestDrainDelayIsForStartedNodes(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig(t, servertest.Open(t, servers.KindEmbedded))
+	cfg.SQL, cfg.DrainDelay = "u:p@tcp(127.0.0.1:1)/d", time.Hour
+	cfg.After = func(time.Duration) <-chan time.Time {
+		t.Error("node that has not started: it delays its stop")
+		return time.After(0)
+	}
+	a, err := New(cfg)
+	check.Must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	check.OK(t, a.Run(ctx))
+
+	s := servertest.Open(t, servers.KindEmbedded)
+	failing := start(t, s, func(c *Config) { c.DrainDelay, c.After = time.Hour, cfg.After })
+	_ = failing.listener.Close()
+	check.Eventually(t, "the node has stopped", func() bool { return failing.store.Ping(t.Context()) != nil })
+	if err := failing.stop(); err == nil {
+		t.Error("end of a node whose listener has failed: got no error, want one")
+	}
+}
+
 func TestConfigNamesEverythingWrong(t *testing.T) {
 	_, err := New(Config{Secret: "short", Redis: "nonsense", Lease: time.Millisecond, Namespace: "{a}",
 		ReconcileEvery: time.Millisecond, ReconcileHoldsEvery: time.Millisecond})

@@ -98,7 +98,8 @@ func TestWatchRefused(t *testing.T) {
 	n.send("POST", "/demo/token", "", "").want(404) // the node is not a demo
 }
 
-// The number of streams per network is limited. Operators and other networks are not affected.
+// The number of streams per network is limited, of buyers and of operators separately. Other
+// networks are not affected.
 func TestWatchersPerAddress(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
@@ -113,8 +114,14 @@ func TestWatchersPerAddress(t *testing.T) {
 	if a := n.send("GET", "/v1/live?sku=S", "", "", here); a.status != 429 || a.code() != "rate_limited" || a.header.Get("Retry-After") == "" {
 		t.Errorf("stream 21 of one address: got %d %v %s, want 429 rate_limited with Retry-After", a.status, a.header, a.body)
 	}
-	check.OK(t, check.Err(tryWatch(t, n.URL(), "S", n.token("op", true), here)))
-	check.OK(t, check.Err(tryWatch(t, n.URL(), "S", "", "X-Forwarded-For: 192.0.2.1")))
+	op := n.token("op", true)
+	for range 20 {
+		check.OK(t, check.Err(tryWatch(t, n.URL(), "S", op, here)))
+	}
+	n.send("GET", "/v1/live", op, "", here).want(429, "rate_limited")
+	for _, token := range []string{"", op} {
+		check.OK(t, check.Err(tryWatch(t, n.URL(), "S", token, "X-Forwarded-For: 192.0.2.1")))
+	}
 	_ = last.body.Close()
 	check.Eventually(t, "a closed stream frees its place", func() bool { return check.Err(tryWatch(t, n.URL(), "S", "", here)) == nil })
 }

@@ -17,13 +17,16 @@ import (
 )
 
 // Run serves until ctx is canceled. Then it stops in an order that loses no request:
-// it rejects new requests, finishes accepted ones while the keepers still run, stops
-// the keepers so that other nodes take over, and closes the stores.
+// it serves for DrainDelay although it is not ready, rejects new requests, finishes
+// accepted ones while the keepers still run, stops the keepers so that other nodes take
+// over, and closes the stores.
 func (a *App) Run(ctx context.Context) error {
 	defer a.close()
 	g, gctx := errgroup.WithContext(ctx)
 	loops, stopLoops := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLoops()
+	serving, stopServing := context.WithCancel(loops)
+	defer stopServing()
 
 	server := a.server(a.web)
 	g.Go(func() error { return serve(server, a.listener) })
@@ -41,12 +44,14 @@ func (a *App) Run(ctx context.Context) error {
 		}
 		return a.service.Run(loops)
 	})
-	g.Go(func() error { return a.crowd.Run(gctx) })
-	g.Go(func() error { return a.live.Run(gctx) }) // ends all streams, which would delay Shutdown
+	g.Go(func() error { return a.crowd.Run(serving) })
+	g.Go(func() error { return a.live.Run(serving) }) // ends all streams, which would delay Shutdown
 	g.Go(func() error {
 		<-gctx.Done()
-		a.cfg.Log.Info("node is stopping: it rejects new requests and finishes accepted ones")
 		a.web.SetReady(false)
+		a.delayDrain(ctx)
+		a.cfg.Log.Info("node is stopping: it rejects new requests and finishes accepted ones")
+		stopServing()
 		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Drain)
 		defer cancel()
 		defer func() { _ = side.Close() }() // does not wait for a scrape or a profile
@@ -61,6 +66,21 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	a.cfg.Log.Info("node stopped")
 	return nil
+}
+
+// delayDrain waits for DrainDelay if the node is stopped on purpose while it sells. A balancer
+// sends requests until it has noticed that /readyz fails.
+func (a *App) delayDrain(ctx context.Context) {
+	select {
+	case <-a.ready:
+	default:
+		return // the node has not started, so no balancer sends requests
+	}
+	if ctx.Err() == nil || a.cfg.DrainDelay <= 0 {
+		return
+	}
+	a.cfg.Log.Info("node is stopping: /readyz is 503, and all requests are served for --drain-delay", "delay", a.cfg.DrainDelay)
+	<-a.cfg.After(a.cfg.DrainDelay)
 }
 
 func serve(s *http.Server, l net.Listener) error {

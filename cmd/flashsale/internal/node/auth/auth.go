@@ -33,6 +33,10 @@ const (
 	// maxCached bounds the cache of verified tokens, which then takes about 25 MB. A full
 	// cache evicts the least recently used token. Its next request costs a parse.
 	maxCached = 65_536
+	// leeway bounds the time by which the clock of a token's issuer may be ahead.
+	leeway = time.Minute
+	// minDistinct is the number of different bytes in a secret. A random secret has more.
+	minDistinct = 5
 
 	// ScopeAdmin is the scope of operators.
 	ScopeAdmin = "admin"
@@ -54,7 +58,9 @@ type Identity struct {
 }
 
 // Has reports whether the token has this scope.
-func (id Identity) Has(scope string) bool { return slices.Contains(strings.Fields(id.Scope), scope) }
+func (id Identity) Has(scope string) bool {
+	return slices.Contains(strings.Split(id.Scope, " "), scope)
+}
 
 // Config of a Verifier. Only Secret is required.
 type Config struct {
@@ -63,7 +69,8 @@ type Config struct {
 	// Issuer and Audience must match the token, unless the token has none. The default
 	// is DefaultName.
 	Issuer, Audience string
-	// Life is the longest time until a token may expire. The default is DefaultLife.
+	// Life is the longest time until a token may expire, and a minute of leeway comes on
+	// top. The default is DefaultLife.
 	Life time.Duration
 	// Demo accepts the tokens of SignDemo.
 	Demo  bool
@@ -79,7 +86,8 @@ type Verifier struct {
 	cache  *lru.Cache[string, Identity] // by the whole token, including its signature
 }
 
-// New returns a Verifier. It returns an error if a secret is too short.
+// New returns a Verifier. It returns an error if a secret is too short, or has too few
+// different bytes.
 func New(c Config) (*Verifier, error) {
 	c.Issuer, c.Audience = cmp.Or(c.Issuer, DefaultName), cmp.Or(c.Audience, DefaultName)
 	c.Life = cmp.Or(c.Life, DefaultLife)
@@ -97,6 +105,7 @@ func New(c Config) (*Verifier, error) {
 			jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
 			jwt.WithExpirationRequired(),
 			jwt.WithTimeFunc(c.Clock),
+			jwt.WithLeeway(leeway), // also applies to exp, which parse therefore checks again
 			// Otherwise a valid token would have several spellings, each with an entry
 			// in the cache.
 			jwt.WithStrictDecoding(),
@@ -109,6 +118,9 @@ func New(c Config) (*Verifier, error) {
 		if len(secret) < minSecret {
 			return nil, fmt.Errorf("auth: the token secret has %d bytes and needs at least %d: "+
 				"set --secret or FLASHSALE_SECRET to a random one, for example from `openssl rand -base64 48`", len(secret), minSecret)
+		}
+		if distinct := slices.Sorted(slices.Values(secret)); len(slices.Compact(distinct)) < minDistinct {
+			return nil, errors.New("auth: the token secret repeats a few characters: set --secret or FLASHSALE_SECRET to a random one")
 		}
 		v.keys.Keys = append(v.keys.Keys, secret)
 	}
@@ -160,7 +172,9 @@ func (v *Verifier) parse(token string) (Identity, error) {
 		return Identity{}, errors.New("the token is from another issuer")
 	case c["aud"] != nil && !slices.Contains(audience, v.cfg.Audience):
 		return Identity{}, errors.New("the token is for another audience")
-	case expires.After(v.cfg.Clock().Add(v.cfg.Life)):
+	case !v.cfg.Clock().Before(expires.Time):
+		return Identity{}, errors.New("the token has expired")
+	case expires.After(v.cfg.Clock().Add(v.cfg.Life + leeway)):
 		return Identity{}, fmt.Errorf("the token expires more than %v from now (--token-life)", v.cfg.Life)
 	}
 	id := Identity{Buyer: buyer, Scope: scope, Expires: expires.Time}

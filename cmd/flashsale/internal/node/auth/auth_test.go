@@ -76,9 +76,31 @@ func TestSignRefuses(t *testing.T) {
 	}
 }
 
-func TestNewRefusesAShortSecret(t *testing.T) {
-	if _, err := New(Config{Secret: secret[:31]}); err == nil || !strings.Contains(err.Error(), "FLASHSALE_SECRET") {
-		t.Errorf("New with a secret of 31 bytes: got error %v, want one that names FLASHSALE_SECRET", err)
+// The clock of the token's issuer may be a minute ahead. Expiry has no leeway.
+func TestLeeway(t *testing.T) {
+	v, at := verifier(t)
+	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+		"sub": "b1", "nbf": noon.Add(time.Minute).Unix(), "exp": noon.Add(DefaultLife + time.Minute).Unix(),
+	}).SignedString(secret)
+	check.Must(t, err)
+	if _, err := v.Verify(token); err != nil {
+		t.Errorf("token of an issuer whose clock is a minute ahead: got error %v, want none", err)
+	}
+	at.set(noon.Add(DefaultLife + time.Minute))
+	if _, err := v.Verify(token); !errors.Is(err, ErrUnauthorized) {
+		t.Errorf("token at its expiry: got error %v, want ErrUnauthorized", err)
+	}
+}
+
+func TestNewRefusesWeakSecrets(t *testing.T) {
+	for name, weak := range map[string][]byte{
+		"31 bytes": secret[:31], "one character": []byte(strings.Repeat("x", 40)), "two characters": []byte(strings.Repeat("ab", 20)),
+	} {
+		for _, c := range []Config{{Secret: weak}, {Secret: secret, Previous: weak}} {
+			if _, err := New(c); err == nil || !strings.Contains(err.Error(), "FLASHSALE_SECRET") {
+				t.Errorf("New with a secret of %s: got error %v, want one that names FLASHSALE_SECRET", name, err)
+			}
+		}
 	}
 	if _, err := New(Config{Secret: secret}); err != nil {
 		t.Errorf("New with a secret of 32 bytes: got error %v, want none", err)
@@ -139,10 +161,11 @@ func TestBadTokensAreRefused(t *testing.T) {
 		"HS384":                    {sign(jwt.SigningMethodHS384, secret, good()), true},
 		"RS256":                    {sign(jwt.SigningMethodRS256, private, good()), false},
 		"expired":                  {sign(hs256, secret, with("exp", noon.Unix())), false},
+		"longer than Life":         {sign(hs256, secret, with("exp", noon.Add(DefaultLife+leeway+time.Second).Unix())), true},
 		"no exp":                   {sign(hs256, secret, with("exp", nil)), true},
 		"exp as text":              {sign(hs256, secret, with("exp", "tomorrow")), false},
 		"exp beyond all":           {sign(hs256, secret, with("exp", 1e300)), false},
-		"not yet":                  {sign(hs256, secret, with("nbf", noon.Add(time.Second).Unix())), false},
+		"not yet":                  {sign(hs256, secret, with("nbf", noon.Add(leeway+time.Second).Unix())), false},
 		"no sub":                   {sign(hs256, secret, with("sub", nil)), true},
 		"empty sub":                {sign(hs256, secret, with("sub", "")), true},
 		"long sub":                 {sign(hs256, secret, with("sub", strings.Repeat("b", 65))), true},
@@ -171,6 +194,7 @@ func TestScopes(t *testing.T) {
 	v, _ := verifier(t)
 	for scope, admin := range map[string]bool{
 		"": false, "admin": true, "read admin write": true, "administrator": false, "Admin": false, "read,admin": false,
+		"admin\r": false, "read\tadmin": false, "admin\u00a0": false, "read  admin": true,
 	} {
 		c := jwt.MapClaims{"sub": "b1", "exp": noon.Add(time.Minute).Unix(), "scope": scope}
 		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(secret)

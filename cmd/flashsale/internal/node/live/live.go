@@ -31,7 +31,8 @@ type Config struct {
 	// Watchers is the maximum number of concurrent streams of buyers on this node, and
 	// Operators the maximum of operators. The defaults are 1,000 and 100.
 	Watchers, Operators int
-	// PerAddress bounds the streams of one address by its burst. The default is 20.
+	// PerAddress bounds the streams of one address by its burst, separately for buyers and
+	// operators. The default is 20.
 	PerAddress limit.Limit
 	// Life is the longest duration of a stream. After it the client has to reconnect, so
 	// that new clients get a chance. The actual duration is random, up to a quarter
@@ -64,7 +65,7 @@ type Live struct {
 	topics    map[string]*topic // topic of each SKU that has watchers
 	watching  int               // number of buyers' streams
 	operators int               // number of operators' streams
-	addresses map[string]int    // number of streams by address
+	addresses map[place]int     // number of streams by address and kind of client
 	ended     bool
 }
 
@@ -74,7 +75,7 @@ func New(cfg Config) *Live {
 	cfg.Life, cfg.Every = cmp.Or(cfg.Life, 10*time.Minute), cmp.Or(cfg.Every, time.Second)
 	places, _ := limit.New(20, 10*time.Minute, 20)
 	cfg.PerAddress = cmp.Or(cfg.PerAddress, places)
-	l := &Live{cfg: cfg, started: time.Now(), histories: newHistories(), topics: map[string]*topic{}, addresses: map[string]int{}}
+	l := &Live{cfg: cfg, started: time.Now(), histories: newHistories(), topics: map[string]*topic{}, addresses: map[place]int{}}
 	l.events.at = l.started
 	l.bySale.Store(&map[string]*times{})
 	return l

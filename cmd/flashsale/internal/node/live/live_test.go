@@ -12,11 +12,11 @@ import (
 )
 
 // The number of streams is bounded, in total and per address. Leave frees a place. Operators
-// have their own bound.
+// have their own bounds, which buyers at the same address do not use up.
 func TestWatchersAreBounded(t *testing.T) {
 	two, err := limit.New(2, time.Minute, 2)
 	check.Must(t, err)
-	l := New(Config{Watchers: 3, PerAddress: two, Operators: 1})
+	l := New(Config{Watchers: 3, PerAddress: two, Operators: 3})
 	watch := func(address string, operator bool) (*Watcher, string) {
 		w, err := l.Watch("S", address, operator)
 		var limited *admission.LimitedError
@@ -35,7 +35,8 @@ func TestWatchersAreBounded(t *testing.T) {
 		address  string
 		operator bool
 		want     string
-	}{{"a", false, "watches"}, {"a", false, "address"}, {"b", false, "watches"}, {"c", false, "full"}, {"a", true, "watches"}, {"d", true, "full"}} {
+	}{{"a", false, "watches"}, {"a", false, "address"}, {"b", false, "watches"}, {"c", false, "full"},
+		{"a", true, "watches"}, {"a", true, "watches"}, {"a", true, "address"}, {"d", true, "watches"}, {"e", true, "full"}} {
 		if _, got := watch(c.address, c.operator); got != c.want {
 			t.Errorf("watcher %+v: got %s, want %s", c, got, c.want)
 		}

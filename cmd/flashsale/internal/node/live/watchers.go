@@ -18,21 +18,28 @@ type topic struct {
 	latest   []byte // latest snapshot, nil before the first one
 }
 
-// A Watcher is a client that watches a sale or the overview.
-type Watcher struct {
-	live     *Live
-	sku      string
+// A place identifies the streams that share a bound. Buyers and operators at one address have
+// separate bounds, so that the buyers of an office do not lock out its operator.
+type place struct {
 	address  string
 	operator bool
-	history  []byte
-	next     chan []byte // capacity 1: a slow client misses snapshots and delays no one else
-	leave    sync.Once
+}
+
+// A Watcher is a client that watches a sale or the overview.
+type Watcher struct {
+	live *Live
+	sku  string
+	place
+	history []byte
+	next    chan []byte // capacity 1: a slow client misses snapshots and delays no one else
+	leave   sync.Once
 }
 
 // Watch returns a new Watcher of a sale, or of the overview if sku is empty. The caller
 // must call Leave. Watch returns ErrFull, ErrEnded, or *admission.LimitedError if the
-// address has the maximum number of streams. That maximum does not apply to operators.
+// address has the maximum number of streams of buyers, or of operators.
 func (l *Live) Watch(sku, address string, operator bool) (*Watcher, error) {
+	at := place{address, operator}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -40,10 +47,10 @@ func (l *Live) Watch(sku, address string, operator bool) (*Watcher, error) {
 		return nil, ErrEnded
 	case operator && l.operators >= l.cfg.Operators, !operator && l.watching >= l.cfg.Watchers:
 		return nil, ErrFull
-	case !operator && int64(l.addresses[address]) >= l.cfg.PerAddress.Burst():
+	case int64(l.addresses[at]) >= l.cfg.PerAddress.Burst():
 		return nil, &admission.LimitedError{Result: ratelimit.Result{Bucket: "live", Limit: l.cfg.PerAddress, RetryAfter: 10 * time.Second}}
 	}
-	w := &Watcher{live: l, sku: sku, address: address, operator: operator, history: l.histories.event(sku), next: make(chan []byte, 1)}
+	w := &Watcher{live: l, sku: sku, place: at, history: l.histories.event(sku), next: make(chan []byte, 1)}
 	l.take(w, 1)
 	if sku == overviewTopic {
 		w.history = l.events.opening(l.started)
@@ -65,11 +72,11 @@ func (l *Live) Watch(sku, address string, operator bool) (*Watcher, error) {
 func (l *Live) take(w *Watcher, n int) {
 	if w.operator {
 		l.operators += n
-		return
+	} else {
+		l.watching += n
 	}
-	l.watching += n
-	if l.addresses[w.address] += n; l.addresses[w.address] == 0 {
-		delete(l.addresses, w.address)
+	if l.addresses[w.place] += n; l.addresses[w.place] == 0 {
+		delete(l.addresses, w.place)
 	}
 }
 

@@ -80,9 +80,9 @@ func (s *Server) ask(ctx context.Context) ([]Check, error) {
 	return missing, nil
 }
 
-// mustBeReady answers 503 while the node starts or stops.
-func (s *Server) mustBeReady(c *gin.Context) {
-	if !s.ready.Load() {
-		s.fail(c, errNotReady)
+// mustBeStarted answers 503 while the node starts.
+func (s *Server) mustBeStarted(c *gin.Context) {
+	if !s.started.Load() {
+		s.fail(c, errNotStarted)
 	}
 }

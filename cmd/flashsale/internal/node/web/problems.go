@@ -17,7 +17,7 @@ var (
 	errMethod     = errors.New("web: the route does not allow the method")
 	errForbidden  = errors.New("web: the token lacks the scope that the route needs")
 	errHost       = errors.New("web: a demo token was requested under a host name, which only localhost and IP addresses may")
-	errNotReady   = errors.New("web: the node is not ready")
+	errNotStarted = errors.New("web: the node has not started")
 	errUnexpected = errors.New("web: a request handler panicked")
 
 	// ErrCrowdRunning is returned by Crowd.Start if there is a crowd already.
@@ -59,7 +59,7 @@ var failures = []struct {
 	{orders.ErrOnItsWay, 503, "unavailable", "The change is stored, but may not be effective yet. Read the sale before you repeat the change."},
 	{live.ErrFull, 503, "unavailable", "This node has too many live streams. Try again later."},
 	{live.ErrEnded, 503, "unavailable", "This node is stopping."},
-	{errNotReady, 503, "unavailable", "This node is starting or stopping. Nothing was sold."},
+	{errNotStarted, 503, "unavailable", "This node is starting. Nothing was sold."},
 	{inventory.ErrBusy, 503, "unavailable", "Too many orders are waiting in the queue. Nothing was sold."},
 	{inventory.ErrRebuilding, 503, "unavailable", "The sale is being rebuilt. Nothing was sold."},
 	{inventory.ErrStale, 503, "unavailable", "The sale is being rebuilt. Nothing was sold."},

@@ -65,9 +65,10 @@ type Server struct {
 	metrics metrics
 	missing coalesce.Fresh[[]Check] // the dependencies that do not respond
 	trusted []netip.Prefix          // TrustedProxies
-	ready   atomic.Bool
-	warned  atomic.Int64 // time of the last warning about a signature, Unix ns
-	noted   atomic.Int64 // time of the last logged failure, Unix ns
+	ready   atomic.Bool             // /readyz may answer 200
+	started atomic.Bool             // /v1 accepts requests
+	warned  atomic.Int64            // time of the last warning about a signature, Unix ns
+	noted   atomic.Int64            // time of the last logged failure, Unix ns
 }
 
 // New returns a Server. It answers /v1 with 503 until SetReady(true).
@@ -104,6 +105,7 @@ func New(cfg Config) (*Server, error) {
 	if err := s.describe(); err != nil {
 		return nil, fmt.Errorf("describe the API from openapi.yaml: %w", err)
 	}
+	s.metrics.startAtZero(s.engine.Routes())
 	return s, nil
 }
 
@@ -121,7 +123,7 @@ func (s *Server) routes() {
 	if s.cfg.Tracer != nil {
 		v1.Use(s.trace)
 	}
-	v1.Use(s.mustBeReady)
+	v1.Use(s.mustBeStarted)
 	bounded := s.bounded // not for placing an order, which has its own timeouts
 	address := func(c *gin.Context) (int, []ratelimit.Bucket) {
 		return 1, httplimit.AddressBuckets(c.ClientIP(), s.cfg.LimitIP)
@@ -170,9 +172,15 @@ func forAll(c *gin.Context) {
 	c.Writer.Header().Del("RateLimit-Policy")
 }
 
-// SetReady sets whether the Server accepts requests to /v1. It does not while the node
-// starts or stops.
-func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
+// SetReady sets whether /readyz may answer 200. From the first SetReady(true) on, the Server
+// accepts requests to /v1, also while the node stops: a balancer needs time to notice that
+// /readyz fails.
+func (s *Server) SetReady(ready bool) {
+	s.ready.Store(ready)
+	if ready {
+		s.started.Store(true)
+	}
+}
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.engine.ServeHTTP(w, r) }

@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"iter"
 	"os"
 	"strings"
 	"testing"
@@ -80,8 +81,8 @@ func TestAlerts(t *testing.T) {
 		if at, fires := firstFires(t, rule, scrape(t, healthyNodes)); fires {
 			t.Errorf("alert %s on healthy nodes: it fires at sample %d, want never", name, at)
 		}
-		if name == "FlashsaleNodeDown" {
-			continue // tested below
+		if name == "FlashsaleNodeDown" || name == "FlashsaleDown" {
+			continue // tested below, and in TestTotalOutage
 		}
 		failure, known := failures[name]
 		if !known {
@@ -123,6 +124,34 @@ func TestAlerts(t *testing.T) {
 	direct := with(with(healthy, "flashsale_sales_in_direct_mode{NODE} 9x360"), "flashsale_keeper_skus{NODE} 0x360")
 	if _, fires := firstFires(t, rules["FlashsaleSaleWithoutKeeper"], scrape(t, same(3, direct))); fires {
 		t.Error("alert FlashsaleSaleWithoutKeeper in direct mode: it fires, want it silent")
+	}
+}
+
+// While no node answers, a critical alert fires. It is still firing after two hours, whether
+// Prometheus still knows the nodes or not.
+func TestTotalOutage(t *testing.T) {
+	rule := read(t)["FlashsaleDown"]
+	if rule.Labels["severity"] != "critical" {
+		t.Errorf("alert FlashsaleDown: got severity %q, want critical", rule.Labels["severity"])
+	}
+	const twoHours = 1440
+	for what, up := range map[string]string{"all nodes gone": "1x100 stale", "no node answers": "1x100 0x1440"} {
+		first := -1
+		for i, fires := range evaluate(t, rule, scrape(t, same(2, "up{NODE} "+up)), 100+twoHours) {
+			if first < 0 && fires {
+				first = i
+			}
+			if !fires && i > 100+20 {
+				t.Fatalf("alert FlashsaleDown, %s: it fires first at sample %d and is silent at sample %d, want it firing from sample 120 on", what, first, i)
+			}
+		}
+		if first < 100 {
+			t.Errorf("alert FlashsaleDown, %s: it fires first at sample %d, want after sample 100", what, first)
+		}
+	}
+	if at, fires := firstFires(t, rule, scrape(t, `up{job="flashsale", instance="1"} 1x100 0x259
+		up{job="flashsale", instance="2"} 1x360`)); fires {
+		t.Errorf("alert FlashsaleDown with one node of two: it fires at sample %d, want never", at)
 	}
 }
 
@@ -168,36 +197,50 @@ func read(t *testing.T) map[string]rulefmt.Rule {
 	return rules
 }
 
-// firstFires returns the first sample at which an alert fires: its expression has returned
-// a result with the same labels for the time that the rule waits.
+// firstFires returns the first sample at which an alert fires.
 func firstFires(t *testing.T, rule rulefmt.Rule, series scraped) (sample int, fires bool) {
 	t.Helper()
-	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 10_000_000, Timeout: time.Minute})
-	defer func() { _ = engine.Close() }()
-	pending := map[uint64]time.Time{}
-	for i := range long {
-		now := time.UnixMilli(0).Add(time.Duration(i) * every)
-		query, err := engine.NewInstantQuery(t.Context(), series, nil, rule.Expr, now)
-		if err != nil {
-			t.Fatalf("expression of alert %s: got error %v, want none", rule.Alert, err)
+	for i, fires := range evaluate(t, rule, series, long) {
+		if fires {
+			return i, true
 		}
-		vector, err := query.Exec(t.Context()).Vector()
-		if err != nil {
-			t.Fatalf("expression of alert %s: got error %v, want none", rule.Alert, err)
-		}
-		before := pending
-		pending = map[uint64]time.Time{}
-		for _, s := range vector {
-			key := s.Metric.Hash()
-			since, was := before[key]
-			if !was {
-				since = now
-			}
-			if pending[key] = since; now.Sub(since) >= time.Duration(rule.For) {
-				return i, true
-			}
-		}
-		query.Close()
 	}
 	return 0, false
+}
+
+// evaluate returns for each sample whether an alert fires: its expression has returned a
+// result with the same labels for the time that the rule waits.
+func evaluate(t *testing.T, rule rulefmt.Rule, series scraped, samples int) iter.Seq2[int, bool] {
+	return func(yield func(int, bool) bool) {
+		t.Helper()
+		engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 10_000_000, Timeout: time.Minute})
+		defer func() { _ = engine.Close() }()
+		pending := map[uint64]time.Time{}
+		for i := range samples {
+			now := time.UnixMilli(0).Add(time.Duration(i) * every)
+			query, err := engine.NewInstantQuery(t.Context(), series, nil, rule.Expr, now)
+			if err != nil {
+				t.Fatalf("expression of alert %s: got error %v, want none", rule.Alert, err)
+			}
+			vector, err := query.Exec(t.Context()).Vector()
+			if err != nil {
+				t.Fatalf("expression of alert %s: got error %v, want none", rule.Alert, err)
+			}
+			before, fires := pending, false
+			pending = map[uint64]time.Time{}
+			for _, s := range vector {
+				key := s.Metric.Hash()
+				since, was := before[key]
+				if !was {
+					since = now
+				}
+				pending[key] = since
+				fires = fires || now.Sub(since) >= time.Duration(rule.For)
+			}
+			query.Close()
+			if !yield(i, fires) {
+				return
+			}
+		}
+	}
 }
