@@ -8,10 +8,10 @@ const grown = (points, p) => p.at <= (points.at(-1)?.at ?? 0) ? points : [...poi
 
 // start shows the form to sign in, or opens the stream of the overview.
 async function start() {
+  for (const id of ['link', demo ? 'crowd' : 'leave']) $(id).hidden = !demo && !tokens.operator;
+  $('board').hidden = true; // until the first overview, so that the content does not move then
   if (demo && !tokens.operator) await demoToken('operator');
   const on = Boolean(tokens.operator);
-  for (const id of ['link', demo ? 'crowd' : 'leave']) $(id).hidden = !on;
-  $('board').hidden = true; // until the first overview, so that the content does not move then
   $('sign').hidden = on || demo;
   if (!on) return demo ? setTimeout(start, 2000) : $('token').focus();
   ops.stop = new AbortController();
