@@ -13,7 +13,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// Scripts that run before those of a page.
+// Scripts that run before the scripts of a page.
 const (
 	// unable removes a function that the page needs. The page may then throw exceptions.
 	unable = `delete window.TextDecoderStream`
@@ -49,7 +49,7 @@ func TestPricesInTheBrowser(t *testing.T) {
 }
 
 // A browser opens six connections to a node for all of its tabs. Eight tabs or windows load, and
-// the one that is looked at is live and can buy. Each tab is a buyer.
+// the tab in front is live and can buy. Each tab is a buyer.
 func TestEightTabs(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
@@ -110,15 +110,18 @@ func TestClockIsSet(t *testing.T) {
 	tab.until(right)
 	tab.click("#order")
 	tab.until(button("Pay €19.99"))
-	tab.until(`(Date.offset = 0, true)`)
+	tab.until(`(new MutationObserver(() => { if (!` + right + `) window.wrong = true; }).observe(document.getElementById('closes'), { childList: true }), Date.offset = 0, true)`)
 	tab.until(next)
+	if eval[bool](tab, `Boolean(window.wrong)`) {
+		t.Error("page after the clock of the computer was set: got another time to the end of the sale, want the same")
+	}
 	tab.until(right + ` && ` + button("Pay €19.99") + ` && /^1[345]:[0-9]{2} left$/.test(document.querySelector('#orders .says').textContent)`)
 	tab.until(`(performance.offset = 20 * 60000, true)`)
 	tab.until(right + ` && ` + button("Pay €19.99") + ` && document.getElementById('notice').hidden`)
 }
 
-// A buyer can order and pay in a browser that blocks storage, and the page says what it forgets.
-// In a browser that lacks a function, the pages say that they do not work there.
+// A buyer can order and pay in a browser that blocks storage, and the page names the consequence.
+// In a browser that lacks a function, the pages show that they do not work there.
 func TestUnableBrowsers(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
