@@ -7,9 +7,11 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -86,7 +88,8 @@ func TestFiguresOfOneSnapshot(t *testing.T) {
 	}
 }
 
-// A buyer can order and pay with Tab and Enter only.
+// A buyer can order and pay with Tab and Enter only. For a screen reader, the name of the button
+// to pay is constant.
 func TestKeyboardOnly(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
@@ -100,6 +103,17 @@ func TestKeyboardOnly(t *testing.T) {
 	}
 	tab.do(chromedp.KeyEvent(kb.Enter))
 	tab.until(button("Pay €19.99") + free + ` && document.activeElement.id === 'order'`)
+	tree, err := chromedp.Call(tab.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	check.Must(t, err)
+	var buttons []string
+	for _, node := range tree.Nodes {
+		if node.Role != nil && string(node.Role.Value) == `"button"` {
+			buttons = append(buttons, string(node.Name.Value))
+		}
+	}
+	if !slices.Contains(buttons, `"Pay \u20ac19.99"`) {
+		t.Errorf("accessible names of the buttons: got %s, want Pay €19.99 among them, without the time left", buttons)
+	}
 	tab.do(chromedp.KeyEvent(kb.Enter))
 	tab.until(hasText("answer", "Paid: 1 unit.") + ` && ` + button("Limit reached") + ` && document.activeElement.id === 'order'`)
 }

@@ -81,7 +81,8 @@ func eval[V any](b *tab, expression string) V {
 }
 
 // In each state of the page, axe reports no violation, and the page is not wider than the
-// screen. Between states, the sum of all layout shifts stays below 0.02. With
+// screen. Between states, the sum of all layout shifts stays below 0.02, and while the page of
+// operators loads, too. With
 // FLASHSALE_SHOTS=DIR, the test writes screenshots of all states to DIR.
 func TestPageStates(t *testing.T) {
 	t.Parallel()
@@ -100,8 +101,9 @@ func TestPageStates(t *testing.T) {
 			tab.do(chromedp.EmulateViewport(as.width, as.height))
 			tab.in(as.scheme)
 			tab.do(chromedp.Navigate(n.URL() + "/#S"))
-			tab.until(`(window.shifts = [], (window.watcher = new PerformanceObserver(list => shifts.push(...list.getEntries())))
-				.observe({ type: 'layout-shift', buffered: true }), true)`)
+			const watchShifts = `(window.shifts = [], (window.watcher = new PerformanceObserver(list => shifts.push(...list.getEntries())))
+				.observe({ type: 'layout-shift', buffered: true }), true)`
+			tab.until(watchShifts)
 			var moved float64
 			look := func(state string) {
 				t.Helper()
@@ -142,6 +144,14 @@ func TestPageStates(t *testing.T) {
 			look("6-closed")
 			if moved >= 0.02 {
 				t.Errorf("layout shifts of the page: got %.3f, want less than 0.02", moved)
+			}
+			moved = 0
+			tab.do(chromedp.Navigate(n.URL() + "/ops#S"))
+			tab.until(watchShifts)
+			tab.until(`document.getElementById('law').dataset.state === 'holds' && document.querySelector('#stock .u-legend')`)
+			look("7-operators")
+			if moved >= 0.02 {
+				t.Errorf("layout shifts of the operators' page: got %.3f, want less than 0.02", moved)
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 
 // The page of operators shows figures of one snapshot while units sell, and hides the sales of
 // load tests. A reload restores the charts. The log contains a restock and a new keeper.
+// If the node dies, the page turns grey and shows the time of its figures.
 func TestOperatorsInTheBrowser(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
@@ -26,7 +27,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	op.until(`document.getElementById('law').dataset.state === 'holds' && ` + hasText("law-sum", "total 9 = available 9 + queued 0 + pending 0 + paid 0 + restoring 0"))
 	op.until(`document.querySelector('#judged').hidden && !document.querySelector('#sales [data-key=judged]')`)
 	op.click("#fold")
-	op.until(`document.querySelector('#judged [data-key=judged]').checkVisibility()`)
+	op.until(`document.querySelector('#judged [data-key=judged]').getClientRects().length > 0`)
 
 	// A mark that is in the history and in a snapshot is drawn once.
 	op.until(`(() => {
@@ -78,6 +79,9 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	two := start(t, s, often("two"))
 	watch(t, two.URL(), "", two.token("op", true)).until("the event log of two has begun", "overview", func(e seen) bool { return e.Point.At > 0 })
 	check.OK(t, n.stop())
+	op.until(hasText("missing", "No connection to this node.") + ` && document.getElementById('board').classList.contains('lost') &&
+		document.getElementById('law').dataset.state === '' && /^At [0-9:]+: The units add up/.test(document.getElementById('law-word').textContent)`)
+	op.accessible("the node is dead")
 	op.do(chromedp.Navigate(two.URL() + "/ops#S"))
 	op.until(`!document.getElementById('sign').hidden`) // two is not a demo
 	signIn(op, "rubbish")

@@ -86,4 +86,5 @@ addEventListener('hashchange', () => { if (ops.all) show(ops.all); });
 addChart('rates', [['Accepted', '--good', 'accepted'], ['Refused', '--warn', 'refused'], ['Limited', '--violet', 'limited'], ['Failed', '--bad', 'failed'], ['Durable', '--blue', 'durable']], { points: () => ops.points, unit: '/s' });
 addChart('p99', [['p99', '--blue', 'p99_ms']], { points: () => ops.points, unit: ' ms', limits: [[500, '--warn'], [1000, '--bad']] });
 addChart('stock', [['Available', '--accent', 'available'], ['Sold', '--good', 'sold']], { points: () => ops.stock, marks: () => ops.marks });
+setInterval(showSilence, 500);
 start();

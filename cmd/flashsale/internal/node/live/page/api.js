@@ -1,9 +1,18 @@
-// Tokens and requests to the node. Tokens are stored per tab and end with it.
+// Tokens and requests to the node. Tokens are stored per tab and end with it. If the browser
+// blocks storage, they end with the page.
 const demo = 'demo' in document.body.dataset;
+const memory = {
+  getItem: name => memory[name], setItem: (name, token) => { memory[name] = token; }, removeItem: name => { delete memory[name]; },
+};
+let storage = memory;
+try {
+  sessionStorage.setItem('probe', '');
+  storage = sessionStorage;
+} catch { /* storage is blocked */ }
 const tokens = {
-  get buyer() { return sessionStorage.getItem('buyer'); },
-  get operator() { return sessionStorage.getItem('operator'); },
-  set(role, token) { token ? sessionStorage.setItem(role, token) : sessionStorage.removeItem(role); },
+  get buyer() { return storage.getItem('buyer'); },
+  get operator() { return storage.getItem('operator'); },
+  set(role, token) { token ? storage.setItem(role, token) : storage.removeItem(role); },
 };
 
 function claims(token) {
@@ -19,7 +28,7 @@ const limited = { until: 0, says: '' };
 const retryAfter = res => Number(res.headers.get('Retry-After')) || 1;
 
 function tooMany(seconds) {
-  limited.until = Date.now() + seconds * 1000;
+  limited.until = performance.now() + seconds * 1000;
   limited.says = `Too many requests from your network. The page waits ${seconds} s and then continues.`;
 }
 
@@ -28,17 +37,15 @@ function tooMany(seconds) {
 async function call(method, path, { token, body, headers = {} } = {}) {
   if (token) headers.Authorization = 'Bearer ' + token;
   if (body) headers['Content-Type'] = 'application/json';
-  try {
-    const res = await fetch(path, {
-      method, headers, body: body && JSON.stringify(body), cache: 'no-store', signal: AbortSignal.timeout(15000),
-    });
-    if (res.status === 429 && (method === 'GET' || path.startsWith('demo/'))) tooMany(retryAfter(res));
-    return {
-      status: res.status, body: await res.json().catch(() => ({})), location: res.headers.get('Location'), retry: retryAfter(res),
-    };
-  } catch {
-    return { status: 0, body: {}, retry: 1 };
-  }
+  const slow = new AbortController(), timer = setTimeout(() => slow.abort(), 15000);
+  const res = await fetch(path, {
+    method, headers, body: body && JSON.stringify(body), cache: 'no-store', signal: slow.signal,
+  }).catch(() => null);
+  const answer = await res?.json().catch(() => ({}));
+  clearTimeout(timer);
+  if (!res) return { status: 0, body: {}, retry: 1 };
+  if (res.status === 429 && (method === 'GET' || path.startsWith('demo/'))) tooMany(retryAfter(res));
+  return { status: res.status, body: answer, location: res.headers.get('Location'), retry: retryAfter(res) };
 }
 
 // demoToken requests a token for a new buyer or an operator and stores it.

@@ -29,7 +29,7 @@ function allowed() {
 
 // action returns the label and the action of the button, and the hint below it.
 function action() {
-  const s = sale.snapshot.sale, wait = buying.from - Date.now(), unpaid = due();
+  const s = sale.snapshot.sale, wait = buying.from - performance.now(), unpaid = due();
   if (judged(s)) return { hint: 'A load test is judging this sale: watch it. You cannot buy here.' };
   if (!demo && !tokens.buyer) return { hint: 'To order, sign in under “Your orders”.' };
   if (buying.busy) return { label: buying.busy };
@@ -38,14 +38,14 @@ function action() {
   const label = { scheduled: 'Not open yet', sold_out: 'Sold out', closed: 'Closed' }[sale.state];
   if (label) return { label, hint: hints[sale.state] };
   if (allowed() < 1) return { label: `Limit reached: ${units(s.per_buyer_limit)}`, hint: 'You have ordered the maximum per buyer.' };
-  return { label: `Buy ${buying.quantity} · ${money(s.price * buying.quantity, s.currency)}`, run: order, hint: `Then you have ${span(s.payment_window_s)} to pay.` };
+  return { label: `Buy ${buying.quantity} · ${money(s.price * buying.quantity, s.currency)}`, run: () => act('Ordering…', order), hint: `Then you have ${span(s.payment_window_s)} to pay.` };
 }
 
 function showButton() {
   if (!sale.snapshot) return;
   buying.quantity = Math.max(1, Math.min(buying.quantity, allowed()));
   const { label, order: pay, run, hint = '' } = action();
-  buying.run = Date.now() < buying.calm ? null : run;
+  buying.run = performance.now() < buying.calm ? null : run;
   $('buy').hidden = !label;
   $('order').setAttribute('aria-disabled', String(!buying.run));
   text($('label'), label || '');
@@ -67,27 +67,38 @@ const saleOf = sku => stream.sales.find(s => s.sku === sku) || {};
 
 const refusals = {
   sold_out: () => sale.snapshot?.sale.available > 0 ? 'Fewer units are left than you asked for.'
-    : 'Sold out. Units that are not paid in time go back on sale: watch the number.',
+    : 'Sold out. Units may come back on sale: watch the number.',
   buyer_limit: s => `You have the maximum per buyer: ${units(s.per_buyer_limit)}.`,
   not_open: () => 'A moment too early: the sale is not open yet.',
   closed: () => 'The sale is over.',
 };
 
+// act runs an action. Meanwhile the button is inactive and shows the label.
+async function act(label, run) {
+  buying.busy = label;
+  showButton();
+  try {
+    await run();
+  } catch (error) { // a fault of the page, see broken
+    answer('no', 'The page failed. The outcome is unknown. If you press again, the page repeats the same request.');
+    throw error;
+  } finally {
+    buying.busy = '';
+    buying.calm = performance.now() + 700;
+    showClock();
+  }
+}
+
 // order sends an order and retries with the same key until the outcome is known. The same key
 // cannot buy twice.
 async function order() {
-  buying.busy = 'Ordering…';
-  showButton();
   const mine = buying.attempt || { key: random(), sku: sale.snapshot.sale.sku, quantity: buying.quantity };
   buying.attempt = mine;
   answer('wait', 'Asking…');
-  const until = Date.now() + 60000;
-  while (!await ask(mine, until) && Date.now() < until);
+  const until = performance.now() + 60000;
+  while (!await ask(mine, until) && performance.now() < until);
   if (buying.attempt) answer('wait', 'Still no response. Press again: this repeats the same order.');
   look();
-  buying.busy = '';
-  buying.calm = Date.now() + 700;
-  showClock();
 }
 
 // ask sends the order once and returns true if the outcome is known.
@@ -100,7 +111,7 @@ async function ask(mine, until) {
   if (status === 202) return follow(location, done, until);
   if (status === 409 && refusals[body.code]) return done('no', refusals[body.code](saleOf(mine.sku)));
   if (status === 429) {
-    buying.from = Date.now() + retry * 1000;
+    buying.from = performance.now() + retry * 1000;
     return done('wait', `Too many requests. You may try again in ${retry} s.`);
   }
   if (status === 401) return await refused() ? false : done('no', foreign);
@@ -132,8 +143,8 @@ function yours(o) {
 // follow polls a queued order until it is durable or rejected. If the order is lost, it returns
 // false, and order retries with the same key.
 async function follow(location, done, until) {
-  answer('wait', 'Your units are reserved, and the order is being stored. Nothing is promised yet.');
-  for (let wait = 500; Date.now() < until;) {
+  answer('wait', 'Your order is being stored. Nothing is promised yet.');
+  for (let wait = 500; performance.now() < until;) {
     await pause(wait);
     const { status, body, retry } = await call('GET', location, { token: tokens.buyer });
     if (status === 404 || status === 401) return false;
@@ -190,9 +201,9 @@ function showRemaining() {
   if (!sale.snapshot) return;
   for (const o of buying.orders) {
     const says = $('order-' + o.id)?.querySelector('.says');
-    if (!says || says.dataset.until > Date.now()) continue;
+    if (!says || says.dataset.until > performance.now()) continue;
     const left = timeLeft(o);
-    text(says, o.status !== 'pending_payment' ? closing(o) : left > 0 ? `${clock(left)} left` : 'Expired. Its units go back on sale.');
+    text(says, o.status !== 'pending_payment' ? closing(o) : left > 0 ? `${clock(left)} left` : 'Expired.');
     if (o.status === 'pending_payment' && left < -500 && !o.late) {
       o.late = true;
       setTimeout(look, 1000);
@@ -201,26 +212,30 @@ function showRemaining() {
 }
 
 const closing = o => ({
-  paid: 'Thank you.', cancelled: 'Its units went back on sale.', expired: 'Not paid in time: its units went back on sale.',
+  paid: 'Thank you.', cancelled: 'You owe nothing.', expired: 'Not paid in time.',
   reserved: 'Being stored. Nothing is promised yet.',
 }[o.status] || '');
 
 // settle pays or cancels an order. Without a response, it retries with the same reference.
 async function settle(id, what) {
-  const item = $('order-' + id), says = item.querySelector('.says'), focused = item.contains(document.activeElement);
-  const note = words => { says.dataset.until = Date.now() + 4000; text(says, words); answer('wait', words); };
-  buying.busy = what === 'pay' ? 'Paying…' : 'Cancelling…';
-  note(buying.busy);
-  showButton();
+  const item = $('order-' + id), focused = item.contains(document.activeElement), label = what === 'pay' ? 'Paying…' : 'Cancelling…';
+  await act(label, () => send(id, what, label));
+  if (focused && item.lastElementChild.hidden) item.focus(); // the focused button is hidden
+}
+
+async function send(id, what, label) {
+  const says = $('order-' + id).querySelector('.says');
+  const note = words => { says.dataset.until = performance.now() + 4000; text(says, words); answer('wait', words); };
+  note(label);
   buying.refs[id] ||= 'page-' + random();
-  for (const until = Date.now() + 30000; Date.now() < until;) {
+  for (const until = performance.now() + 30000; performance.now() < until;) {
     const { status, body, retry } = await call('POST', `v1/orders/${id}/${what}`, {
       token: tokens.buyer, body: what === 'pay' ? { payment_ref: buying.refs[id] } : undefined,
     });
     if (status === 200) {
       says.dataset.until = 0;
       keep(body);
-      answer('yes', what === 'pay' ? yours(body) : 'Cancelled. It goes back on sale.');
+      answer('yes', what === 'pay' ? yours(body) : 'Cancelled. You owe nothing.');
       break;
     }
     if (status === 429 || status === 0 || status >= 500 || body.code === 'in_progress') {
@@ -233,10 +248,6 @@ async function settle(id, what) {
     break;
   }
   await look();
-  buying.busy = '';
-  buying.calm = Date.now() + 700;
-  showClock();
-  if (focused && item.lastElementChild.hidden) item.focus(); // the focused button is hidden
 }
 
 $('buy').addEventListener('submit', event => { event.preventDefault(); buying.run?.(); });

@@ -1,5 +1,17 @@
 // Formats of numbers, amounts and times.
 const $ = id => document.getElementById(id);
+
+// broken shows a fault of the page itself, such as a function that this browser lacks. The
+// browser's own messages have no error.
+function broken(error) {
+  if (!error) return;
+  showLink('lost', 'Page failed');
+  text($('fault'), `This page does not work in this browser. Reload it, or use a newer browser. (${error.message || error})`);
+  $('fault').hidden = false;
+}
+
+addEventListener('error', event => broken(event.error));
+addEventListener('unhandledrejection', event => broken(event.reason));
 const whole = new Intl.NumberFormat('en');
 const count = n => whole.format(n);
 // short formats a number for a scale, which has little room.

@@ -1,17 +1,51 @@
 const silence = 8000; // ms; a stream without a snapshot for this time is dead
+let heard = 0; // time of the latest snapshot, or of the end of a pause after it
+
+// All tabs of a browser share six connections to a node. So a hidden page has no stream, and the
+// visible pages have at most four: those that were looked at last. since holds the streams of the
+// pages that were looked at after this one.
+const me = random(), streams = $('board') ? 2 : 1, since = new Map();
+const tabs = storage !== memory && new BroadcastChannel('streams'); // is blocked with the storage
+const crowded = () => [...since.values()].reduce((sum, n) => sum + n, streams) > 4;
+
+// idle reports whether the page must have no stream. A new page has one until its first snapshot.
+const idle = () => heard > 0 && (document.hidden || crowded());
+
+// silent reports whether the node sends no snapshots.
+const silent = () => !idle() && performance.now() - heard > 3000;
+
+function looked() {
+  if (!document.hidden) since.clear();
+  if (tabs) tabs.postMessage([me, document.hidden ? 0 : streams]);
+  dispatchEvent(new Event('turn'));
+}
+
+if (tabs) tabs.onmessage = ({ data: [page, n] }) => {
+  n ? since.set(page, n) : since.delete(page);
+  dispatchEvent(new Event('turn'));
+};
+for (const event of ['visibilitychange', 'focus', 'click']) addEventListener(event, looked);
+looked();
 
 function showLink(state, words) {
   $('link').dataset.state = state;
   text($('link').lastElementChild, words);
 }
 
-// keepListening reads a stream and reconnects when it ends. It returns if stop is aborted, or
-// with the status 401, 403 or 404.
+// keepListening reads a stream while the page is not idle, and reconnects when it ends. It
+// returns if stop is aborted, or with the status 401, 403 or 404.
 async function keepListening(path, token, stop, handlers) {
-  for (let wait = 1000; !stop.aborted; wait = Math.min(wait * 1.6, 10000)) {
-    const { status, detail, retry = 0 } = await listen(path, token, stop, handlers);
+  for (let wait = 1000; ; wait = Math.min(wait * 1.6, 10000)) {
+    while (idle()) {
+      if (crowded()) showLink('paused', 'Paused: click');
+      await new Promise(resolve => addEventListener('turn', resolve, { once: true }));
+      heard = performance.now();
+    }
+    if (stop.aborted) return;
+    const { status, detail, retry = 0, slept } = await listen(path, token, stop, handlers);
     if (stop.aborted || status === 401 || status === 403) return status;
     if (status === 200) wait = 1000;
+    if (slept) continue;
     if (status === 429) tooMany(retry);
     showLink('lost', detail?.includes('watching') ? 'Too many watch' : status === 429 ? 'Too many calls' : 'Reconnecting');
     await pause(Math.max(retry * 1000, wait * (.5 + Math.random()))); // random, so that tabs do not reconnect all at once
@@ -19,21 +53,26 @@ async function keepListening(path, token, stop, handlers) {
   }
 }
 
-// listen reads a stream until it ends and calls the handler with the name of each event. It
-// returns the status of the response, 0 without a response. If the status is not 200, it also
-// returns the fields of the problem and the wait "retry" in seconds.
+// listen reads a stream until it ends or the page is idle, and calls the handler with the name
+// of each event. It returns the status of the response, 0 without a response. If the status is
+// not 200, it also returns the fields of the problem and the wait "retry" in seconds. It
+// throws the errors of handlers, which are no faults of the network.
 async function listen(path, token, stop, handlers) {
-  const dead = new AbortController(), die = () => dead.abort();
-  let deadline = setTimeout(die, silence), status = 0;
+  const end = new AbortController(), { signal } = end, die = () => end.abort();
+  let deadline = setTimeout(die, silence), status = 0, slept = false;
+  const sleep = () => { if (slept ||= idle()) die(); };
+  stop.addEventListener('abort', die, { signal });
+  addEventListener('turn', sleep, { signal });
   try {
     const headers = token ? { Authorization: 'Bearer ' + token } : {};
-    const res = await fetch(path, { headers, cache: 'no-store', signal: AbortSignal.any([stop, dead.signal]) });
+    const res = await fetch(path, { headers, cache: 'no-store', signal }).catch(() => null);
+    if (!res) return { status, slept };
     status = res.status;
     if (!res.ok) return { ...await res.json().catch(() => ({})), status, retry: retryAfter(res) };
     const reader = res.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let text = '';;) {
-      const { value, done } = await reader.read();
-      if (done) return { status };
+      const { value, done } = await reader.read().catch(() => ({ done: true }));
+      if (done) return { status, slept };
       clearTimeout(deadline);
       deadline = setTimeout(die, silence);
       const parts = (text + value).split('\n\n');
@@ -42,9 +81,8 @@ async function listen(path, token, stop, handlers) {
         const [, event, data] = part.match(/^event: (.*)\ndata: (.*)$/) || [];
         handlers[event]?.(JSON.parse(data));
       }
+      sleep();
     }
-  } catch {
-    return { status };
   } finally {
     clearTimeout(deadline);
     die();

@@ -8,9 +8,10 @@ const grown = (points, p) => p.at <= (points.at(-1)?.at ?? 0) ? points : [...poi
 
 // start shows the form to sign in, or opens the stream of the overview.
 async function start() {
+  for (const id of ['link', demo ? 'crowd' : 'leave']) $(id).hidden = !demo && !tokens.operator;
+  $('board').hidden = true; // until the first overview, so that the content does not move then
   if (demo && !tokens.operator) await demoToken('operator');
   const on = Boolean(tokens.operator);
-  for (const id of ['board', 'link', demo ? 'crowd' : 'leave']) $(id).hidden = !on;
   $('sign').hidden = on || demo;
   if (!on) return demo ? setTimeout(start, 2000) : $('token').focus();
   ops.stop = new AbortController();
@@ -56,6 +57,8 @@ function choose() {
 
 function show(all) {
   ops.all = all;
+  heard = performance.now();
+  $('board').hidden = false;
   const chosen = choose(), { missing } = all;
   ops.points = grown(ops.points, all.point);
   showLink('live', 'Live');
@@ -77,6 +80,20 @@ function show(all) {
   })));
   showLog(all.events);
   drawCharts();
+  showSilence();
+}
+
+// showSilence turns the page grey while the node sends no overviews.
+function showSilence() {
+  const lost = Boolean(ops.all) && silent();
+  if (lost === $('board').classList.contains('lost')) return;
+  $('board').classList.toggle('lost', lost);
+  if (!lost) return;
+  const at = hour(ops.all.now);
+  text($('missing'), `No connection to this node. The page keeps trying. It shows the state of ${at}.`);
+  $('law').dataset.state = '';
+  text($('law-sign'), '…');
+  text($('law-word'), `At ${at}: ${$('law-word').textContent}`);
 }
 
 // levels returns a warning level for a figure. The level of a queue is its time to drain.
@@ -102,7 +119,7 @@ function showSales(sales) {
     { text: `${count(s.sold)} of ${count(s.sale.total)}`, part: s.sold / Math.max(1, s.sale.total) }, count(s.sold - s.paid), count(s.paid),
     count(s.sale.available), count(s.queued), latency(s), shortName(s.keeper) || '–',
   ] });
-  const sorted = sales.toSorted((a, b) => rank(a) - rank(b)), folded = sorted.filter(s => judged(s.sale));
+  const sorted = [...sales].sort((a, b) => rank(a) - rank(b)), folded = sorted.filter(s => judged(s.sale));
   fill($('sales'), sorted.filter(s => !judged(s.sale)).map(row));
   fill($('judged'), folded.map(row));
   $('none').hidden = sales.length > 0;

@@ -1,23 +1,24 @@
 // The sale. All figures on the page are from one snapshot.
 const sale = {
   snapshot: null, // the latest snapshot
-  ahead: 0,       // the database's clock minus this browser's clock, ms
+  aheads: [],     // the database's clock minus performance.now() at the latest snapshots, ms
   began: 0,       // start of the points, ms
   points: [],     // {at, available, sold} of the last ten minutes
   marks: [],      // events of the sale: {at, what, units}
   state: '',
   trouble: '',    // message about a missing store
-  received: 0,    // time of the latest snapshot, by this browser's clock
 };
 const states = { scheduled: 'Opens soon', open: 'On sale', sold_out: 'Sold out', closed: 'Closed' };
 
 const hints = {
   scheduled: 'The button works as soon as the sale opens. There is no need to reload.',
-  sold_out: 'Units that are not paid in time go back on sale and show here at once.',
+  sold_out: 'If units come back on sale, they show here at once.',
   closed: 'The sale is over. Orders can still be paid in time.',
 };
 
-const now = () => Date.now() + sale.ahead;
+// now returns the time of the database. performance.now() does not change when the clock of the
+// computer is set. A delayed snapshot is too low, so the maximum of the latest ones counts.
+const now = () => performance.now() + Math.max(...sale.aheads);
 
 // currentState returns the state of the sale by the clock, without waiting for a snapshot.
 function currentState() {
@@ -40,9 +41,8 @@ function showHistory({ began, points, marks }) {
 function showSnapshot(snapshot) {
   const s = snapshot.sale, at = Date.parse(snapshot.now);
   sale.snapshot = snapshot;
-  sale.received = Date.now();
-  // A delayed snapshot would set the clock back.
-  sale.ahead = Math.max(sale.ahead, at - Date.now());
+  heard = performance.now();
+  sale.aheads = [...sale.aheads, at - heard].slice(-10);
   const recent = x => x.at > at - 600000;
   sale.points = [...sale.points.filter(x => recent(x) && x.at < at), { at, available: s.available, sold: snapshot.sold }];
   sale.marks = withMarks(sale.marks, snapshot.marks).filter(recent);
@@ -97,9 +97,8 @@ function trouble({ missing, direct, exact }) {
 
 // showNotice shows a message while the page is limited, disconnected, or a store is missing.
 function showNotice() {
-  const lost = sale.snapshot && Date.now() - sale.received > 3000;
-  const says = Date.now() < limited.until ? limited.says
-    : lost ? `No connection to the shop. The page keeps trying. It shows the state of ${hour(sale.snapshot.now)}.` : sale.trouble;
+  const says = performance.now() < limited.until ? limited.says
+    : sale.snapshot && silent() ? `No connection to the shop. The page keeps trying. It shows the state of ${hour(sale.snapshot.now)}.` : sale.trouble;
   $('notice').hidden = says === '';
   text($('notice'), says);
 }

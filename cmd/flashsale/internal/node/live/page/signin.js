@@ -15,13 +15,14 @@ async function refused() {
 function showWho() {
   const buyer = tokens.buyer;
   text($('who'), buyer ? 'as ' + claims(buyer).sub : '');
+  $('unstored').hidden = storage !== memory;
   if (demo) return;
   $('sign').hidden = Boolean(buyer);
   $('leave').hidden = !buyer;
 }
 
 async function startBuying() {
-  if (demo && !tokens.buyer && !await demoToken('buyer')) setTimeout(startBuying, Math.max(2000, limited.until - Date.now()));
+  if (demo && !tokens.buyer && !await demoToken('buyer')) setTimeout(startBuying, Math.max(2000, limited.until - performance.now()));
   showWho();
   showOrders();
   showClock();

@@ -23,7 +23,7 @@ async function connect() {
 async function choose() {
   const { status, body } = await call('GET', 'v1/sales');
   if (status === 200) {
-    body.sales.forEach(s => { stream.seen[s.sku] ??= stream.sku ? Date.now() : 0; });
+    body.sales.forEach(s => { stream.seen[s.sku] ??= stream.sku ? performance.now() : -Infinity; });
     stream.sales = body.sales;
     showChoice();
     showOrders(); // the names of the sales may be new
@@ -42,7 +42,7 @@ async function choose() {
   }
   clearTimeout(choose.timer);
   const wait = stream.sku ? Math.max(5000, stream.sales.length * 100) : 1000;
-  choose.timer = setTimeout(choose, Math.max(wait, limited.until - Date.now()));
+  choose.timer = setTimeout(choose, Math.max(wait, limited.until - performance.now()));
 }
 
 function showNothing() {
@@ -55,7 +55,7 @@ function showNothing() {
 function show(sku) {
   stream.sku = sku;
   buying.attempt = null;
-  Object.assign(sale, { snapshot: null, ahead: -Infinity, began: 0, points: [], marks: [], state: '', trouble: '' });
+  Object.assign(sale, { snapshot: null, aheads: [], began: 0, points: [], marks: [], state: '', trouble: '' });
   $('main').setAttribute('aria-busy', 'true');
   showChoice();
   connect();
@@ -74,9 +74,8 @@ function showChoice() {
 // showNewer offers a sale that is new since the page was opened, for two minutes. It offers the
 // sale of a load test for ten minutes after its opening, even if it is not new.
 function showNewer() {
-  const at = sale.snapshot ? now() : Date.now(); // the first snapshot sets the database's clock
-  const isNew = s => judged(s) ? Date.parse(s.opens_at) > at - 600000 : Date.now() - stream.seen[s.sku] < 120000;
-  const newer = stream.sales.find(s => s.sku !== stream.sku && (s.state === 'open' || s.state === 'sold_out') && isNew(s));
+  const isNew = s => judged(s) ? Date.parse(s.opens_at) > now() - 600000 : performance.now() - stream.seen[s.sku] < 120000;
+  const newer = sale.snapshot && stream.sales.find(s => s.sku !== stream.sku && (s.state === 'open' || s.state === 'sold_out') && isNew(s));
   $('newer').hidden = !newer;
   if (!newer) return;
   stream.newer = newer.sku;
@@ -90,7 +89,7 @@ $('sku').addEventListener('change', () => { location.hash = $('sku').value; });
 addEventListener('hashchange', choose);
 addEventListener('online', () => stream.sku && connect());
 setInterval(showClock, 200);
-setInterval(() => Date.now() > limited.until && buying.orders.some(o => o.status === 'pending_payment' || o.status === 'reserved') && !document.hidden && look(), 5000);
+setInterval(() => performance.now() > limited.until && buying.orders.some(o => o.status === 'pending_payment' || o.status === 'reserved') && !document.hidden && look(), 5000);
 $('link').hidden = false; // without JavaScript, the state of the connection is hidden
 startBuying();
 choose();
