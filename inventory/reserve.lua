@@ -193,7 +193,7 @@ for name, value in pairs(made) do
   new_keys[#new_keys + 1] = value
 end
 if #new_keys > 0 then call('HSET', KEYS[5], unpack(new_keys)) end
--- The keeper reads until the queue is empty, so only an empty queue needs a message. pcall ignores
--- that the account may not publish: the orders are accepted, and the keeper finds them later.
+-- The keeper reads until the queue is empty, so only an empty queue needs a message. With
+-- pcall, orders are accepted even if PUBLISH is refused, and the keeper finds them later.
 if was_empty then redis.pcall('PUBLISH', ARGV[3], ARGV[4]) end
 return out

@@ -51,10 +51,9 @@ type Config struct {
 	Shape    string        // Constant, Ramp or Burst
 	Phases   []Phase       // sent one after the other instead of Rate, Duration and Shape
 	// InFlight limits concurrent calls, also calls of fresh buyers and followers. 0 means
-	// no limit. If it is set, a new order is sent whenever a call ends, and not before it
-	// is due if Paced is set; otherwise only the number of orders follows from Rate.
+	// no limit. If it is set, a call that ends starts the next order.
 	InFlight    int
-	Paced       bool
+	Paced       bool    // with InFlight: no order is sent before Rate makes it due; otherwise Rate gives only their number
 	Zipf        float64 // 0: buyers take turns; above 1: buyer k orders with weight 1/k^Zipf
 	MaxQuantity int     // largest quantity of an order; quantities start at 1
 

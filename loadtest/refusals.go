@@ -17,7 +17,7 @@ type refusals struct {
 	stop  func(cause error)
 
 	mu    sync.Mutex
-	since time.Time // time of the first of the latest refusals; zero if another result was later
+	since time.Time // start of the current series of refusals; zero if there is none
 }
 
 // record records the result of a call.

@@ -98,7 +98,7 @@ func (s *Sale) Validate() error {
 	f.Check(IsSKU(s.SKU), "sku", "must be 1 to 64 characters of A-Z a-z 0-9 . _ -")
 	f.Check(s.SKU != "." && s.SKU != "..", "sku", "must not be . or .., which paths do without")
 	f.Check(utf8.RuneCountInString(s.Name) <= 200 && strings.ContainsFunc(s.Name, isVisible), "name",
-		"must be 1 to 200 characters long, of which one is visible")
+		"must be 1 to 200 characters long, at least one of them visible")
 	f.Check(utf8.RuneCountInString(s.Description) <= 500, "description", "must be at most 500 characters long")
 	f.Check(s.ImageURL == "" || isImageURL(s.ImageURL), "image_url",
 		"must be an https URL without a user, or a path that begins with one /, of at most 500 visible ASCII characters without \\")

@@ -65,7 +65,7 @@ func TestDoctor(t *testing.T) {
 	look("BAD   redis: refuses INFO replication, HSCAN sale:{rights} 0, PUBLISH orders:notice:rights [], SUBSCRIBE sale:woken ", true)
 	s.RedisURL = open
 	look("ok    redis: accepts every command of a node", false)
-	// A node of another database owns Redis, or its ownership was found by such a node.
+	// A node of another database owns Redis, or has tried to use it.
 	look("ok    redis: belongs to no other database", false)
 	check.Must(t, rdb.Set(t.Context(), "shop-b:"+controller.OwnerKey, "proof-b\nplace\nnode b", 0).Err())
 	look("ok    redis: belongs to no other database", false)

@@ -94,8 +94,8 @@ func TestOperatorsCommands(t *testing.T) {
 	must("closed", "sale", "close", "later")
 
 	// Control characters in a name do not reach the terminal.
-	must("name            \ufffd[2Jgone\ufffd", "sale", "create", "trick", "--price", "1", "--total", "1", "--name", "\x1b[2Jgone\u202e")
-	must("  \ufffd[2Jgone\ufffd", "sale", "show")
+	must("name            a\ufffd[2Jgone\ufffd.", "sale", "create", "trick", "--price", "1", "--total", "1", "--name", "a\x1b[2Jgone\u202e.")
+	must("  a\ufffd[2Jgone\ufffd.", "sale", "show")
 
 	must("units taken on  payment", "sale", "create", "talk", "--price", "1", "--total", "5", "--reserve-on", "payment")
 	buys(t, node, "ann", "talk", 1)

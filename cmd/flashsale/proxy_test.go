@@ -140,7 +140,7 @@ func (k *kept) ask(text string) (status int, header http.Header, body string, er
 	return k.answer(method)
 }
 
-// answer returns the next answer, which is to a request with this method.
+// answer reads the next answer, to a request with this method.
 func (k *kept) answer(method string) (status int, header http.Header, body string, err error) {
 	r, err := http.ReadResponse(k.answers, &http.Request{Method: method})
 	if err != nil {

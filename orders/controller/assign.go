@@ -87,8 +87,7 @@ func (a *assigner) beat(ctx context.Context) error {
 	return err
 }
 
-// missedBeats is the number of consecutive heartbeats after which a node whose heartbeats fail is not
-// ready. They are counted, because time would also pass while the process is stopped.
+// missedBeats is the number of consecutive failed heartbeats after which a node is not ready. They are counted, because time would also pass while the process is stopped.
 const missedBeats = 3
 
 // checkBeat returns the error of the last heartbeat, if the latest ones have failed.

@@ -51,8 +51,8 @@ const (
 	// doubtedFor is the time for which a node does not trust the gates after it has found that
 	// another database has taken the ownership.
 	doubtedFor = 10 * maxBeatEvery
-	// sameAfter is the time after which a proof that is known is that of this database, although
-	// the database is at another place. By then the owner of a copied database has replaced it.
+	// sameAfter is the time for which a known proof must stay before it shows that the owner uses
+	// this database. The nodes of the original of a copy would have replaced it.
 	sameAfter = 3 * maxBeatEvery
 )
 
@@ -62,13 +62,13 @@ type owner struct {
 	catalog *store.Catalog
 	leads   func() bool // reports whether this node is the one that replaces the proof
 
-	mu       sync.Mutex // one renewal at a time
-	found    string     // value of another owner, as first found
-	known    bool       // the proof of found is known
-	foundAt  time.Time  // time at which found was found
-	takenAt  time.Time  // time at which another database had last taken the ownership
-	owns     atomic.Bool
-	rivalNow atomic.Value // string: a node of another database that uses this Redis, or ""
+	mu         sync.Mutex // one renewal at a time
+	rivalValue string     // value of OwnerKey when another owner was first seen
+	knowsProof bool       // this database holds the proof in rivalValue
+	seenAt     time.Time  // time at which rivalValue was recorded
+	takenAt    time.Time  // time at which another database had last taken the ownership
+	owns       atomic.Bool
+	rivalNow   atomic.Value // string: a node of another database that uses this Redis, or ""
 }
 
 func newOwner(cfg Config, catalog *store.Catalog, leads func() bool) *owner {
@@ -110,9 +110,9 @@ func (o *owner) renew(ctx context.Context) error {
 	switch {
 	case o.owns.Load():
 		role = "owner"
-	case o.known && time.Since(o.foundAt) > sameAfter:
+	case o.knowsProof && time.Since(o.seenAt) > sameAfter:
 		role = "same"
-	case o.found != "" && !o.known:
+	case o.rivalValue != "" && !o.knowsProof:
 		role = "rival"
 	}
 	args := []any{lasts.Milliseconds(), role, id.Place, fmt.Sprintf("node %s of the database %s", o.cfg.Store.Node, id.Place)}
@@ -125,7 +125,7 @@ func (o *owner) renew(ctx context.Context) error {
 	}
 	other, rival := reply[0].(string), reply[2].(string)
 	if other != "" && role != "owner" {
-		return o.wait(other, reply[1] == int64(1), lasts)
+		return o.noteOwner(other, reply[1] == int64(1), lasts)
 	}
 	o.owns.Store(true)
 	doubted := time.Since(o.takenAt) < doubtedFor
@@ -146,17 +146,17 @@ func (o *owner) renew(ctx context.Context) error {
 	return nil
 }
 
-// wait records the value of another owner. It returns ErrShared if the owner's nodes are running,
+// noteOwner records the value of another owner. It returns ErrShared if the owner's nodes are running,
 // and ErrOtherOwner as long as that is not known.
-func (o *owner) wait(other string, known bool, lasts time.Duration) error {
+func (o *owner) noteOwner(other string, known bool, lasts time.Duration) error {
 	switch {
-	case o.found == "" || o.known != known:
-		if o.found == "" {
-			o.cfg.Log.Warn("another database owns Redis, or this one at another server: the node waits until that is known", "owner", nodeOf(other), "key", o.cfg.Prefix+OwnerKey, "for", lasts)
+	case o.rivalValue == "" || o.knowsProof != known:
+		if o.rivalValue == "" {
+			o.cfg.Log.Warn("Redis belongs to another database, or this database has moved: the node waits", "owner", nodeOf(other), "key", o.cfg.Prefix+OwnerKey, "at_most", lasts)
 		}
-		o.found, o.known, o.foundAt = other, known, time.Now()
+		o.rivalValue, o.knowsProof, o.seenAt = other, known, time.Now()
 	case known:
-	case o.found != other && time.Since(o.foundAt) > maxBeatEvery, time.Since(o.foundAt) > lasts:
+	case o.rivalValue != other && time.Since(o.seenAt) > maxBeatEvery, time.Since(o.seenAt) > lasts:
 		return fmt.Errorf("%w (the owner is %s)", ErrShared, nodeOf(other))
 	}
 	return fmt.Errorf("%w: %s", ErrOtherOwner, nodeOf(other))

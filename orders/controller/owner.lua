@@ -4,7 +4,7 @@
 --       2 rival: a node of another database that has found the owner
 -- ARGV  1 ms for which the ownership lasts
 --       2 'owner' if the database of this node has owned Redis since the node's start,
---         'same' if the node has seen that a known proof is not replaced by an unknown one,
+--         'same' if a known proof has stayed for sameAfter, so the database has only moved,
 --         'rival' if the node has found an unknown proof before, otherwise 'new'
 --       3 place of this node's database  4 this node
 --       5… proofs of this node's database, the newest first
@@ -26,7 +26,7 @@ elseif ARGV[2] == 'rival' then
   redis.call('SET', KEYS[2], ARGV[4], 'PX', ARGV[1])
 end
 local rival = redis.call('GET', KEYS[2])
-if mine and rival == ARGV[4] then -- the other owner was gone
+if mine and rival == ARGV[4] then -- this node was the rival, and its database owns Redis now
   redis.call('DEL', KEYS[2])
   rival = false
 end

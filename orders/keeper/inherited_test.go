@@ -49,8 +49,8 @@ var inherited = []struct{ set, variable, want string }{
 }
 
 // A sale goes from its creation to its end whatever the sessions inherit, even if the account has
-// rights on its own database only. Another session reads what the store has answered, so it is
-// committed.
+// rights on its own database only. A second session reads each answered
+// change, which proves that it is committed.
 func TestSaleWhateverItsSessionsInherit(t *testing.T) {
 	t.Parallel()
 	cfg := servers.MySQLConfig{ExtraArgs: []string{"--loose-skip-character-set-client-handshake", "--character-set-server=latin1", "--sysdate-is-now", "--loose-query-cache-type=ON"}}

@@ -72,7 +72,7 @@ func (w *waits) listenOnce(ctx context.Context, log *slog.Logger) {
 			silent, broken = false, false
 			w.receive(msg)
 			if _, subscribed := msg.(*redis.Subscription); subscribed {
-				// The scripts ignore that they may not publish.
+				// The scripts ignore a refused PUBLISH.
 				if err := w.rdb.Publish(ctx, w.channel, "").Err(); onredis.IsReply(err) {
 					log.WarnContext(ctx, "lock: grants cannot be published: waiters poll for the locks that this client releases", "err", err)
 				}

@@ -72,8 +72,7 @@ func TestCommitDoesNotGrowWithOneBuyersOrders(t *testing.T) {
 	}
 }
 
-// The database sends no more for a buyer who has made almost OrdersPerBuyer orders than for a new
-// buyer.
+// For a buyer with almost OrdersPerBuyer orders, the database sends as little as for a new one.
 func TestCommitReadsNoRowsOfFrequentBuyers(t *testing.T) {
 	t.Parallel()
 	store, _ := stocked(t, servertest.OpenSQL(t, servers.KindReal), 10)

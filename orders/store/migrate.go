@@ -71,8 +71,9 @@ func (s *Store) migrateSQLite(ctx context.Context) (int, error) {
 
 var errNewerSchema = errors.New("start a newer program")
 
-// migrate applies the migrations that are missing. If unlocked is set, because the server has no
-// GET_LOCK, a missing migration is that error. Two nodes could apply it at the same time.
+// migrate applies the migrations that are missing. If unlocked is not nil, the server has no
+// GET_LOCK, and migrate returns unlocked instead of applying a migration, because two nodes could
+// apply it at the same time.
 func (s *Store) migrate(ctx context.Context, db *sql.DB, unlocked error) (int, error) {
 	folder, dialect := "migrations/mysql", goose.DialectMySQL
 	if s.sqlite {

@@ -13,7 +13,7 @@ import (
 )
 
 // A proof of ownership is a random text that the database and Redis both hold. Package controller
-// compares them. The database keeps the last few proofs in a row of nodes that is no node. The
+// compares them. The database keeps the last few proofs in a row of table nodes that stands for no node. The
 // seen_at of the row is far in the future, so no query counts the row as live or as old.
 
 // OwnerRow is the id of the row whose stats are the proofs, the newest first.
@@ -51,7 +51,7 @@ func (s *Store) Identity(ctx context.Context) (Identity, error) {
 	return id, wrap(err, "read the proofs of ownership")
 }
 
-// ReplaceProof adds a proof, unless the database no longer has the given proofs.
+// ReplaceProof adds a proof if the database still holds the given proofs.
 func (s *Store) ReplaceProof(ctx context.Context, proofs []string) error {
 	next := append([]string{rand.Text()}, proofs[:min(len(proofs), keptProofs-1)]...)
 	err := s.DB.WithContext(ctx).Exec("UPDATE nodes SET stats = ? WHERE id = ? AND stats = ?",

@@ -39,7 +39,7 @@ var pinned = map[string]string{
 
 // pinnedIfKnown contains assignments that some engines reject. Each is a statement of its own.
 var pinnedIfKnown = []string{
-	"timestamp = DEFAULT", // UTC_TIMESTAMP returns a timestamp that was set
+	"timestamp = DEFAULT", // otherwise UTC_TIMESTAMP may be a fixed time
 	"default_storage_engine = InnoDB",
 
 	// MariaDB

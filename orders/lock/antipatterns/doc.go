@@ -9,6 +9,7 @@
 // Each file contains one antipattern:
 //
 //	expire_after     acquire by two commands, with a crash between them
+//	counter          a count as the value of the lock
 //	getset           a timestamp as the value of the lock
 //	blind_delete     a release that does not check the holder atomically
 //	watch_release    a release by WATCH and MULTI

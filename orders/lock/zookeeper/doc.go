@@ -7,5 +7,9 @@
 // session alive, and detects a node that was deleted. Contexts and errors are as in package
 // lock.
 //
+// The locks are not reentrant: a second acquisition of a key by the same Client waits for the
+// first one's release. Recipes that are reentrant, such as Curator's InterProcessMutex, count
+// the acquisitions of a thread in the client, not in ZooKeeper.
+//
 // Fencing tokens come from ZooKeeper itself: see Fence.
 package zookeeper

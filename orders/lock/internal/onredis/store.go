@@ -40,7 +40,7 @@ func New(rdb redis.UniversalClient, cfg lease.Config) *Store {
 	switch rdb.(type) {
 	case *redis.Client, *redis.ClusterClient, *redis.Ring:
 	case pipeline.Single, interface{ Options() *redis.ClusterOptions }:
-		s.Config.Logger.Warn("lock: Redis client has a type of its own, whose methods, such as Eval, are not called: use hooks of go-redis (AddHook) instead",
+		s.Config.Logger.Warn("lock: methods that this Redis client type overrides, such as Eval, are not called: use hooks of go-redis (AddHook) instead",
 			"type", fmt.Sprintf("%T", rdb))
 	default:
 		s.Config.Logger.Warn("lock: Redis client has an unknown type, so concurrent calls do not share round trips; use or embed a known type",

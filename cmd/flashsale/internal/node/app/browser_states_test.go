@@ -81,9 +81,8 @@ func eval[V any](b *tab, expression string) V {
 }
 
 // In each state of the page, axe reports no violation, and the page is not wider than the
-// screen. Between states, the sum of all layout shifts stays below 0.02, and while the page of
-// operators loads, too. With
-// FLASHSALE_SHOTS=DIR, the test writes screenshots of all states to DIR.
+// screen. Layout shifts stay below 0.02 in sum, between states and while the page of operators
+// loads. With FLASHSALE_SHOTS=DIR, the test writes screenshots of all states to DIR.
 func TestPageStates(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)

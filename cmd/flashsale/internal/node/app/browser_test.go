@@ -104,7 +104,7 @@ const makeOld = `for (const line of %q.trim().split('\n')) {
 	for (const name of owner ? names.split(' ') : []) delete owner[name];
 }`
 
-// visit opens the page in a browser of November 2022, after it has run the scripts there. An
+// visit runs the scripts and then opens the page, with the functions of a browser of November 2022. An
 // exception in the page fails the test. A failed test prints the console of the page.
 func visit(t *testing.T, browser context.Context, url string, scripts ...string) *tab {
 	t.Helper()

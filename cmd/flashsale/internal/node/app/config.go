@@ -35,7 +35,7 @@ type Config struct {
 	Secret      string `placeholder:"TEXT" secret:"all" help:"Key that signs the tokens (HS256), 32 bytes or more, equal on all nodes. Default: a public key, for demos on embedded stores only."`
 	Node        string `placeholder:"NAME" help:"Unique name of this node. A node does not start while another node with the same name runs. Default: a random name."`
 
-	Namespace string `placeholder:"NAME" help:"First part of the names of all keys and channels in Redis, for installations that share a Redis. All nodes of an installation have the same one. Default: none."`
+	Namespace string `placeholder:"NAME" help:"First part of the names of all keys and channels in Redis, for installations that share a Redis. Must be the same on all nodes of an installation. Default: none."`
 
 	PreviousSecret string        `placeholder:"TEXT" secret:"all" help:"Former --secret. Tokens signed with it are still accepted, so that --secret can be changed without an interruption." group:"Tokens"`
 	TokenIssuer    string        `default:"${token_name}" placeholder:"NAME" help:"Required issuer (iss). Tokens without an issuer are accepted. Default ${default}." group:"Tokens"`

@@ -54,7 +54,7 @@ func redisOptions(text string) (*redis.UniversalOptions, error) {
 	options, err := url.ParseQuery(query)
 	for name, values := range options {
 		if len(values) > 1 || !slices.Contains(urlOptions, name) {
-			return refuse("has the option %s: want each of %s at most once", name, strings.Join(urlOptions, ", "))
+			return refuse("has the option %s, which is unknown or repeated: want %s", name, strings.Join(urlOptions, ", "))
 		}
 	}
 	sentinelUser, sentinelPassword := options.Get("sentinel_username"), options.Get("sentinel_password")
@@ -67,7 +67,7 @@ func redisOptions(text string) (*redis.UniversalOptions, error) {
 			one, err = redis.ParseURL(scheme + "://" + authority[:at] + host + "/" + path + "?" + options.Encode())
 		}
 		if err != nil || host == "" || scheme == "unix" || strings.Contains(rest, "#") {
-			return refuse("is not a URL such as redis://localhost:6379/0 (in a password, write /, ?, # and %% as %%2F, %%3F, %%23 and %%25)")
+			return refuse("cannot be parsed: want a URL such as redis://localhost:6379/0, with valid options (in a password, write /, ?, # and %% as %%2F, %%3F, %%23 and %%25)")
 		}
 		addrs[i] = one.Addr
 	}

@@ -32,8 +32,7 @@ const rightsAge = 5 * time.Second
 var subscriptions = []string{inventory.WakeChannel, "orders:hint", "orders:notice:rights", "lock-client:rights"}
 
 // Refused returns the commands that the Redis rdb does not know, or that the account may not use.
-// If INFO does not contain a master_replid, it is refused as well, because the guard of package
-// inventory against failovers does nothing then. The names of keys and channels begin with prefix.
+// INFO without a master_replid counts as refused, because the gate cannot detect a failover then. The names of keys and channels begin with prefix.
 // If Redis does not answer, Refused returns the error.
 func Refused(ctx context.Context, rdb *redis.Client, prefix string) (refused []string, err error) {
 	note := func(command string, err error) {

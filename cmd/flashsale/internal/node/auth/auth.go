@@ -35,7 +35,7 @@ const (
 	maxCached = 65_536
 	// leeway bounds the time by which the clock of a token's issuer may be ahead.
 	leeway = time.Minute
-	// minDistinct is the number of different bytes in a secret. A random secret has more.
+	// minDistinct is the minimum number of distinct bytes in a secret. A random secret has more.
 	minDistinct = 5
 
 	// ScopeAdmin is the scope of operators.
@@ -69,8 +69,7 @@ type Config struct {
 	// Issuer and Audience must match the token, unless the token has none. The default
 	// is DefaultName.
 	Issuer, Audience string
-	// Life is the longest time until a token may expire, and a minute of leeway comes on
-	// top. The default is DefaultLife.
+	// Life is the longest time until a token may expire, plus a minute of leeway. The default is DefaultLife.
 	Life time.Duration
 	// Demo accepts the tokens of SignDemo.
 	Demo  bool

@@ -31,8 +31,8 @@ type Config struct {
 	// Watchers is the maximum number of concurrent streams of buyers on this node, and
 	// Operators the maximum of operators. The defaults are 1,000 and 100.
 	Watchers, Operators int
-	// PerAddress bounds the streams of one address by its burst, separately for buyers and
-	// operators. The default is 20.
+	// PerAddress.Burst is the maximum number of streams of one address, separately for buyers
+	// and operators. The default is 20.
 	PerAddress limit.Limit
 	// Life is the longest duration of a stream. After it the client has to reconnect, so
 	// that new clients get a chance. The actual duration is random, up to a quarter

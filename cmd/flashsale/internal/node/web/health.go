@@ -24,9 +24,8 @@ const (
 	checkAge     = 100 * time.Millisecond
 )
 
-// readyz answers 200 "ok" if all dependencies respond, 200 "degraded" if the node sells
-// without the missing ones or if something else is wrong, and otherwise 503 with the names of
-// the missing ones.
+// readyz answers 503 with the missing dependencies if the node cannot sell, 200 "degraded" with
+// what is wrong if it sells anyway, and 200 "ok" otherwise.
 func (s *Server) readyz(c *gin.Context) {
 	if !s.ready.Load() {
 		s.serviceUnavailable(c, "this node is starting or stopping")

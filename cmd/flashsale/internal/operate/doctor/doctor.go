@@ -47,7 +47,7 @@ type Plan struct {
 	RedisConnections int // largest number of connections of one node
 	MySQLConnections int // largest number of connections of one node
 	Sentinel         bool
-	Refused          func(context.Context, *redis.Client) ([]string, error) // commands that a master refuses, and a node needs
+	Refused          func(context.Context, *redis.Client) ([]string, error) // commands that a node needs and a master refuses
 	Prefix           string                                                 // first part of the names in Redis
 }
 
@@ -63,8 +63,8 @@ func Examine(ctx context.Context, rdb redis.UniversalClient, db *sql.DB, plan Pl
 func owner(ctx context.Context, rdb redis.UniversalClient, db *sql.DB, prefix string) []Finding {
 	var proofs string
 	_ = db.QueryRowContext(ctx, "SELECT stats FROM nodes WHERE id = ?", store.OwnerRow).Scan(&proofs) // none before the first start
-	const why, do = "a keeper would commit the orders of the other database's buyers: the second installation does not start",
-		"stop it, or give each installation a Redis or a --namespace of its own"
+	const why = "a keeper could commit the orders of the other database's buyers"
+	do := "give this database a Redis or a --namespace of its own"
 	found := Finding{Level: OK, Store: "redis", What: "belongs to no other database"}
 	owner, _ := rdb.Get(ctx, prefix+controller.OwnerKey).Result() // "" if no node has run lately
 	rival, _ := rdb.Get(ctx, prefix+controller.RivalKey).Result()
@@ -73,7 +73,7 @@ func owner(ctx context.Context, rdb redis.UniversalClient, db *sql.DB, prefix st
 	case owner != "" && !slices.Contains(strings.Fields(proofs), proof):
 		found.What = "belongs to " + owner[strings.LastIndex(owner, "\n")+1:]
 	case rival != "":
-		found.What = "is also used by " + rival
+		found.What, do = "is also used by "+rival, "stop it, or give its database a Redis or a --namespace of its own"
 	default:
 		return []Finding{found}
 	}

@@ -8,7 +8,7 @@ import (
 
 var replays = benchmark{
 	name:  "replays",
-	about: "answers to repeated keys, which are durable, against a read and a commit for each",
+	about: "lookups of durable orders by repeated keys, against a read and a commit for each",
 	rows:  []Row{{Item: "17", Name: "durable replays / a read and a commit each", Unit: "replays/s", Target: atLeast(4)}},
 	run:   runReplays,
 }

@@ -1,8 +1,8 @@
 // Formats of numbers, amounts and times.
 const $ = id => document.getElementById(id);
 
-// broken shows a fault of the page itself, such as a function that this browser lacks. The
-// browser's own messages have no error.
+// broken shows a fault of the page itself, such as a function that this browser lacks. Some
+// error events of a browser carry no error and are ignored.
 function broken(error) {
   if (!error) return;
   showLink('lost', 'Page failed');

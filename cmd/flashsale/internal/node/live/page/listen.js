@@ -5,7 +5,7 @@ let heard = 0; // time of the latest snapshot, or of the end of a pause after it
 // visible pages have at most four: those that were looked at last. since holds the streams of the
 // pages that were looked at after this one.
 const me = random(), streams = $('board') ? 2 : 1, since = new Map();
-const tabs = storage !== memory && new BroadcastChannel('streams'); // is blocked with the storage
+const tabs = storage !== memory && new BroadcastChannel('streams'); // throws if storage is blocked
 const crowded = () => [...since.values()].reduce((sum, n) => sum + n, streams) > 4;
 
 // idle reports whether the page must have no stream. A new page has one until its first snapshot.

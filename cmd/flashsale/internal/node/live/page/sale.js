@@ -17,7 +17,7 @@ const hints = {
 };
 
 // now returns the time of the database. performance.now() does not change when the clock of the
-// computer is set. A delayed snapshot is too low, so the maximum of the latest ones counts.
+// computer is set. A delay makes the difference too small, so the largest of the latest ones counts.
 const now = () => performance.now() + Math.max(...sale.aheads);
 
 // currentState returns the state of the sale by the clock, without waiting for a snapshot.
