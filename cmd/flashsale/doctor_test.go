@@ -62,7 +62,7 @@ func TestDoctor(t *testing.T) {
 	check.Must(t, rdb.Do(t.Context(), "ACL", "SETUSER", "blind", "on", ">pw", "~*", "&lock-client:*", "+@all", "-info", "-hscan").Err())
 	open := s.RedisURL
 	s.RedisURL = strings.Replace(open, "redis://", "redis://blind:pw@", 1)
-	look("BAD   redis: refuses INFO replication, HSCAN sale:{rights} 0, PUBLISH orders:notice:rights [], SUBSCRIBE sale:woken ", true)
+	look("BAD   redis: refuses INFO replication, HSCAN sale:{:rights} 0, PUBLISH orders:notice:rights [], SUBSCRIBE sale:woken ", true)
 	s.RedisURL = open
 	look("ok    redis: accepts every command of a node", false)
 	// A node of another database owns Redis, or has tried to use it.
@@ -76,7 +76,7 @@ func TestDoctor(t *testing.T) {
 		check.Must(t, err)
 	}
 	look("ok    redis: belongs to no other database", false)
-	check.Must(t, rdb.Set(t.Context(), controller.RivalKey, "node c", 0).Err())
+	check.Must(t, rdb.Set(t.Context(), controller.RivalKey, "place\nnode c", 0).Err())
 	look("BAD   redis: is also used by node c", true)
 	if out, _, err := command(t, "doctor", "--redis", s.RedisURL, "--mysql", s.SQL, "--namespace", "shop-b"); err == nil || !strings.Contains(out, "BAD   redis: belongs to node b") {
 		t.Errorf("flashsale doctor --namespace: got error %v, want a finding about node b in:\n%s", err, out)

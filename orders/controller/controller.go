@@ -107,6 +107,13 @@ func (c *Controller) handleHint(sku string) {
 // ErrOtherOwner, ErrShared, errors of the stores.
 func (c *Controller) OwnRedis(ctx context.Context) error { return c.owner.renew(ctx) }
 
+// OwnsRedis reports whether the database of this node has owned Redis since the node's start.
+func (c *Controller) OwnsRedis() bool { return c.owner.owns.Load() }
+
+// ForeignRedis reports whether another database owned Redis when the node looked last, and the
+// database of this node has never owned it.
+func (c *Controller) ForeignRedis() bool { return c.owner.foreign.Load() }
+
 // Rival returns the name of a node of another database that uses this Redis, or "".
 func (c *Controller) Rival() string { return c.owner.rival() }
 

@@ -26,10 +26,12 @@ import (
 // continue, and trust neither the gates nor notices of other nodes.
 
 // ErrOtherOwner is returned while another database owns Redis, or has owned it until its nodes
-// stopped. ErrShared is returned if the nodes of that database are running.
+// stopped. ErrShared is returned if the nodes of that database are running, and ErrUnreachable if
+// Redis does not answer.
 var (
-	ErrOtherOwner = errors.New("controller: another database owns Redis")
-	ErrShared     = errors.New("controller: nodes of another database use this Redis: give each database a Redis or a namespace of its own")
+	ErrUnreachable = errors.New("controller: Redis is unreachable")
+	ErrOtherOwner  = errors.New("controller: another database owns Redis")
+	ErrShared      = errors.New("controller: nodes of another database use this Redis: give each database a Redis or a namespace of its own")
 )
 
 // OwnerKey names the owner of Redis, and RivalKey a node that has found another owner. An account
@@ -37,6 +39,7 @@ var (
 const (
 	OwnerKey = "probe:{owner}"
 	RivalKey = OwnerKey + ":rival"
+	takenKey = OwnerKey + ":taken" // exists if another database has taken the ownership lately
 )
 
 //go:embed owner.lua
@@ -51,9 +54,6 @@ const (
 	// doubtedFor is the time for which a node does not trust the gates after it has found that
 	// another database has taken the ownership.
 	doubtedFor = 10 * maxBeatEvery
-	// sameAfter is the time for which a known proof must stay before it shows that the owner uses
-	// this database. The nodes of the original of a copy would have replaced it.
-	sameAfter = 3 * maxBeatEvery
 )
 
 // An owner renews the ownership of Redis for the database of this node.
@@ -65,9 +65,12 @@ type owner struct {
 	mu         sync.Mutex // one renewal at a time
 	rivalValue string     // value of OwnerKey when another owner was first seen
 	knowsProof bool       // this database holds the proof in rivalValue
+	replaced   int        // how often the owner has replaced the proof by another one that this database holds
+	replacedAt time.Time  // time at which this node has last replaced the proof
 	seenAt     time.Time  // time at which rivalValue was recorded
 	takenAt    time.Time  // time at which another database had last taken the ownership
 	owns       atomic.Bool
+	foreign    atomic.Bool  // another database owned Redis at the last renewal, and this one has never owned it
 	rivalNow   atomic.Value // string: a node of another database that uses this Redis, or ""
 }
 
@@ -96,7 +99,7 @@ func (o *owner) run(ctx context.Context, loop *Loop) error {
 	return nil
 }
 
-// renew renews the ownership. Errors: ErrOtherOwner, ErrShared, errors of the stores.
+// renew renews the ownership. Errors: ErrOtherOwner, ErrShared, ErrUnreachable, errors of the store.
 func (o *owner) renew(ctx context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -110,24 +113,31 @@ func (o *owner) renew(ctx context.Context) error {
 	switch {
 	case o.owns.Load():
 		role = "owner"
-	case o.knowsProof && time.Since(o.seenAt) > sameAfter:
+	case o.replaced >= store.KeptProofs:
 		role = "same"
 	case o.rivalValue != "" && !o.knowsProof:
 		role = "rival"
 	}
-	args := []any{lasts.Milliseconds(), role, id.Place, fmt.Sprintf("node %s of the database %s", o.cfg.Store.Node, id.Place)}
+	// Redis holds the newest proof but one, which all nodes have had time to read.
+	args := []any{
+		lasts.Milliseconds(), role, id.Place, fmt.Sprintf("node %s of the database %s", o.cfg.Store.Node, id.Place),
+		doubtedFor.Milliseconds(), id.Proofs[min(1, len(id.Proofs)-1)],
+	}
 	for _, proof := range id.Proofs {
 		args = append(args, proof)
 	}
-	reply, err := ownerScript.Run(ctx, o.cfg.Redis, []string{o.cfg.Prefix + OwnerKey, o.cfg.Prefix + RivalKey}, args...).Slice()
+	names := []string{o.cfg.Prefix + OwnerKey, o.cfg.Prefix + RivalKey, o.cfg.Prefix + takenKey}
+	reply, err := ownerScript.Run(ctx, o.cfg.Redis, names, args...).Slice()
 	if err != nil {
-		return fmt.Errorf("renew the ownership of Redis: %w", err)
+		return fmt.Errorf("renew the ownership of Redis: %w", errors.Join(ErrUnreachable, err))
 	}
-	other, rival := reply[0].(string), reply[2].(string)
+	other, rival := reply[0].(string), nodeOf(reply[2].(string))
 	if other != "" && role != "owner" {
 		return o.noteOwner(other, reply[1] == int64(1), lasts)
 	}
 	o.owns.Store(true)
+	o.foreign.Store(false)
+	o.catalog.DoubtGates(reply[3] == int64(1))
 	doubted := time.Since(o.takenAt) < doubtedFor
 	switch {
 	case other != "" && doubted: // if it happens once, the database or Redis may have lost a proof
@@ -136,31 +146,39 @@ func (o *owner) renew(ctx context.Context) error {
 		rival = o.rival()
 	}
 	if other != "" {
-		o.takenAt, doubted = time.Now(), true
+		o.takenAt = time.Now()
 	}
-	o.catalog.DoubtGates(doubted)
 	o.report(rival)
-	if other == "" && o.leads() {
-		return o.cfg.Store.ReplaceProof(ctx, id.Proofs)
+	if other != "" || !o.leads() || time.Since(o.replacedAt) < o.every()/2 {
+		return nil
 	}
-	return nil
+	o.replacedAt = time.Now()
+	return o.cfg.Store.ReplaceProof(ctx, id.Proofs)
 }
 
 // noteOwner records the value of another owner. It returns ErrShared if the owner's nodes are running,
 // and ErrOtherOwner as long as that is not known.
 func (o *owner) noteOwner(other string, known bool, lasts time.Duration) error {
+	o.foreign.Store(true)
 	switch {
 	case o.rivalValue == "" || o.knowsProof != known:
 		if o.rivalValue == "" {
 			o.cfg.Log.Warn("Redis belongs to another database, or this database has moved: the node waits", "owner", nodeOf(other), "key", o.cfg.Prefix+OwnerKey, "at_most", lasts)
 		}
-		o.rivalValue, o.knowsProof, o.seenAt = other, known, time.Now()
+		o.rivalValue, o.knowsProof, o.seenAt, o.replaced = other, known, time.Now(), 0
 	case known:
+		if proofOf(other) != proofOf(o.rivalValue) {
+			o.rivalValue = other
+			o.replaced++
+		}
 	case o.rivalValue != other && time.Since(o.seenAt) > maxBeatEvery, time.Since(o.seenAt) > lasts:
 		return fmt.Errorf("%w (the owner is %s)", ErrShared, nodeOf(other))
 	}
 	return fmt.Errorf("%w: %s", ErrOtherOwner, nodeOf(other))
 }
+
+// proofOf returns the proof in a value of OwnerKey.
+func proofOf(value string) string { return value[:strings.Index(value+"\n", "\n")] }
 
 // nodeOf returns the node in a value of OwnerKey.
 func nodeOf(value string) string { return value[strings.LastIndex(value, "\n")+1:] }

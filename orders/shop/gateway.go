@@ -44,6 +44,9 @@ func (s *Service) placeThroughGate(ctx context.Context, p Placement, sale *order
 		OrderID: orders.NewOrderID(p.SKU), SKU: p.SKU, Buyer: p.Buyer, Quantity: p.Quantity,
 		Key: p.Key, Fingerprint: orders.Fingerprint(p.SKU, p.Quantity), Node: s.store.Node, Trace: s.cfg.Trace(ctx),
 	}
+	if s.controller.ForeignRedis() {
+		return Placed{}, orders.ErrUnavailable
+	}
 	waiter := s.waiters.wait(request.OrderID)
 	defer func() { s.waiters.leave(waiter) }()
 	reserved, err := s.gate.Reserve(ctx, request)

@@ -19,9 +19,9 @@ import (
 // OwnerRow is the id of the row whose stats are the proofs, the newest first.
 const OwnerRow = "owner of redis"
 
-// keptProofs is the number of proofs that the database keeps. Redis may lose its latest writes in
+// KeptProofs is the number of proofs that the database keeps. Redis may lose its latest writes in
 // a failover, and then has an earlier proof.
-const keptProofs = 4
+const KeptProofs = 4
 
 // An Identity distinguishes a database from others and from its copies.
 type Identity struct {
@@ -53,7 +53,7 @@ func (s *Store) Identity(ctx context.Context) (Identity, error) {
 
 // ReplaceProof adds a proof if the database still holds the given proofs.
 func (s *Store) ReplaceProof(ctx context.Context, proofs []string) error {
-	next := append([]string{rand.Text()}, proofs[:min(len(proofs), keptProofs-1)]...)
+	next := append([]string{rand.Text()}, proofs[:min(len(proofs), KeptProofs-1)]...)
 	err := s.DB.WithContext(ctx).Exec("UPDATE nodes SET stats = ? WHERE id = ? AND stats = ?",
 		strings.Join(next, " "), OwnerRow, strings.Join(proofs, " ")).Error
 	return wrap(err, "replace the proof of ownership")

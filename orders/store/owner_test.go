@@ -33,11 +33,11 @@ func TestProofsOfOwnership(t *testing.T) {
 		if got := id(); !slices.Equal(got.Proofs, second.Proofs) {
 			t.Errorf("proof replaced by two nodes: got %q, want %q", got.Proofs, second.Proofs)
 		}
-		for range keptProofs {
+		for range KeptProofs {
 			check.Must(t, s.ReplaceProof(t.Context(), id().Proofs))
 		}
-		if got := id(); len(got.Proofs) != keptProofs {
-			t.Errorf("proofs: got %q, want %d", got.Proofs, keptProofs)
+		if got := id(); len(got.Proofs) != KeptProofs {
+			t.Errorf("proofs: got %q, want %d", got.Proofs, KeptProofs)
 		}
 		for range 2 {
 			nodes, err := s.Heartbeat(t.Context(), "a", nil, time.Hour)
@@ -48,8 +48,8 @@ func TestProofsOfOwnership(t *testing.T) {
 				t.Errorf("live nodes: got %+v and %+v, want a alone", nodes, live)
 			}
 		}
-		if got := id(); len(got.Proofs) != keptProofs {
-			t.Errorf("proofs after heartbeats: got %q, want %d", got.Proofs, keptProofs)
+		if got := id(); len(got.Proofs) != KeptProofs {
+			t.Errorf("proofs after heartbeats: got %q, want %d", got.Proofs, KeptProofs)
 		}
 	})
 }

@@ -165,8 +165,8 @@ func (s *Store) SalesPage(ctx context.Context, over bool, limit int, cursor stri
 	return sales, next, wrap(err, "read a page of sales")
 }
 
-// sameModes reports whether the database has the same sales as known, with the same epochs and
-// modes. It ignores sales that are over, and reads three columns instead of whole rows.
+// sameModes reports whether the database has the same sales as known, with the same epochs, fences
+// and modes. It ignores sales that are over, and reads four columns instead of whole rows.
 func sameModes(db *gorm.DB, known map[string]*orders.Sale) (same bool, err error) {
 	missing := 0
 	for _, sale := range known {
@@ -174,21 +174,21 @@ func sameModes(db *gorm.DB, known map[string]*orders.Sale) (same bool, err error
 			missing++
 		}
 	}
-	rows, err := db.Raw("SELECT sku, epoch, mode FROM sales WHERE mode IN ?",
+	rows, err := db.Raw("SELECT sku, epoch, fence, mode FROM sales WHERE mode IN ?",
 		[]string{orders.ModeGate, orders.ModeChanging, orders.ModeDirect}).Rows()
 	if err != nil {
 		return false, fmt.Errorf("compare the sales with their copy: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	var sku, mode sql.RawBytes
-	var epoch int64
+	var epoch, fence int64
 	same = true
 	for rows.Next() && same {
-		if err := rows.Scan(&sku, &epoch, &mode); err != nil {
+		if err := rows.Scan(&sku, &epoch, &fence, &mode); err != nil {
 			return false, err
 		}
 		sale := known[string(sku)]
-		same = sale != nil && sale.Epoch == epoch && sale.Mode == string(mode)
+		same = sale != nil && sale.Epoch == epoch && sale.Fence == fence && sale.Mode == string(mode)
 		missing--
 	}
 	return same && missing == 0, rows.Err()

@@ -15,14 +15,14 @@ import (
 
 // commands contains every command that a node sends to Redis, itself or in a script, with
 // arguments that leave nothing behind. Keys and channels begin like the keys and channels of a
-// node, because an account may be limited to such patterns.
+// node, because an account may be limited to such patterns. No SKU is named ":rights".
 const commands = `PING; TIME; INFO replication; EVAL return(0) 0; EVALSHA 0 0;
-SET probe:{rights} 1 PX 1; SET rate:{rights} 1 PX 1; SET lock:{rights} 1 PX 1; GET lock:{rights}; EXISTS lock:{rights}; PTTL lock:{rights};
-PEXPIRE lock:{rights} 1; EXPIRE lock:{rights} 1; PERSIST lock:{rights}; DEL lock:{rights};
-ZADD lock:{rights} XX 1 m; ZSCORE lock:{rights} m; ZRANGE lock:{rights} 0 0; ZREVRANGE lock:{rights} 0 0; ZREM lock:{rights} m;
-HSET sale:{rights} f 1; HINCRBY sale:{rights} f 1; HGET sale:{rights} f; HMGET sale:{rights} f; HEXISTS sale:{rights} f; HLEN sale:{rights};
-HSCAN sale:{rights} 0; HDEL sale:{rights} f; SADD sale:{rights} m; RENAME sale:{rights} sale:{rights}:set; SCARD sale:{rights}:set;
-UNLINK sale:{rights}:set; XADD sale:{rights} NOMKSTREAM * f v; XLEN sale:{rights}; XRANGE sale:{rights} - +; XDEL sale:{rights} 0-1;
+SET probe:{:rights} 1 PX 1; SET rate:{:rights} 1 PX 1; SET lock:{:rights} 1 PX 1; GET lock:{:rights}; EXISTS lock:{:rights}; PTTL lock:{:rights};
+PEXPIRE lock:{:rights} 1; EXPIRE lock:{:rights} 1; PERSIST lock:{:rights}; DEL lock:{:rights};
+ZADD lock:{:rights} XX 1 m; ZSCORE lock:{:rights} m; ZRANGE lock:{:rights} 0 0; ZREVRANGE lock:{:rights} 0 0; ZREM lock:{:rights} m;
+HSET sale:{:rights} f 1; HINCRBY sale:{:rights} f 1; HGET sale:{:rights} f; HMGET sale:{:rights} f; HEXISTS sale:{:rights} f; HLEN sale:{:rights};
+HSCAN sale:{:rights} 0; HDEL sale:{:rights} f; SADD sale:{:rights} m; RENAME sale:{:rights} sale:{:rights}:set; SCARD sale:{:rights}:set;
+UNLINK sale:{:rights}:set; XADD sale:{:rights} NOMKSTREAM * f v; XLEN sale:{:rights}; XRANGE sale:{:rights} - +; XDEL sale:{:rights} 0-1;
 PUBLISH orders:notice:rights []; PUBLISH lock-client:rights x`
 
 // rightsAge is the time after which a node tries its rights again.
@@ -108,6 +108,9 @@ func (a *App) degraded(ctx context.Context) (reasons []string) {
 	}
 	if refused, _ := a.rights.Get(ctx); len(refused) > 0 {
 		reasons = append(reasons, "Redis refuses "+strings.Join(refused, ", "))
+	}
+	if !a.service.Controller().OwnsRedis() {
+		reasons = append(reasons, "the node does not know yet whether Redis belongs to its database")
 	}
 	if rival := a.service.Controller().Rival(); rival != "" {
 		reasons = append(reasons, "nodes of another database use this Redis: "+rival)

@@ -16,6 +16,7 @@ import (
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/orders"
 )
 
 // withAccount returns a real Redis, and stores with the account of OPERATIONS.md on it.
@@ -116,7 +117,7 @@ func TestMissingRights(t *testing.T) {
 func TestEveryCommandIsTried(t *testing.T) {
 	const root = "../../../../../"
 	var scripts []string
-	for _, files := range []string{"inventory/*.lua", "orders/lock/internal/onredis/*.lua", "orders/lock/redlock/*.lua", "ratelimit/*.lua"} {
+	for _, files := range []string{"inventory/*.lua", "orders/lock/internal/onredis/*.lua", "orders/lock/redlock/*.lua", "orders/controller/*.lua", "ratelimit/*.lua"} {
 		found, err := filepath.Glob(root + files)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("scripts %s: got none, error %v", files, err)
@@ -141,7 +142,7 @@ func TestRefusedByManagedRedis(t *testing.T) {
 	rdb := openRedis(t, servertest.OpenRedis(t, servers.KindEmbedded).URL)
 	rdb.AddHook(managed{})
 	refused, err := Refused(t.Context(), rdb, "")
-	if want := []string{"INFO replication (no master_replid)", "HSCAN sale:{rights} 0"}; err != nil || !slices.Equal(refused, want) {
+	if want := []string{"INFO replication (no master_replid)", "HSCAN sale:{:rights} 0"}; err != nil || !slices.Equal(refused, want) {
 		t.Errorf("refused commands: got %q, error %v, want %q", refused, err, want)
 	}
 }
@@ -172,3 +173,24 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
+
+// A trial of the rights leaves the keys of all sales alone, also of a sale that is named like the
+// trial.
+func TestRightsLeaveSalesAlone(t *testing.T) {
+	t.Parallel()
+	rdb := openRedis(t, servertest.OpenRedis(t, servers.KindEmbedded).URL)
+	check.Must(t, rdb.HSet(t.Context(), "sale:{rights}", "total", 1).Err())
+	check.Must(t, rdb.Set(t.Context(), "lock:{rights}", "token", 0).Err())
+	before := rdb.Keys(t.Context(), "*").Val()
+	check.Must(t, check.Err(Refused(t.Context(), rdb, "")))
+	for _, key := range before {
+		if rdb.Exists(t.Context(), key).Val() == 0 {
+			t.Errorf("key %s: got it deleted, want it unchanged", key)
+		}
+	}
+	for _, word := range strings.Fields(commands) {
+		if tag, _, tagged := strings.Cut(word[strings.Index(word, "{")+1:], "}"); tagged && orders.IsSKU(tag) {
+			t.Errorf("name %s: got the tag of a sale, want one that no SKU has", word)
+		}
+	}
+}

@@ -171,20 +171,19 @@ func (a *App) awaitName(ctx context.Context) error {
 // awaitRedis waits until Redis belongs to the database of this node. It returns an error if nodes
 // of another database use Redis. If Redis is unreachable, it returns nil.
 func (a *App) awaitRedis(ctx context.Context) error {
-	for {
+	var shared error
+	err := a.await(ctx, "redis to belong to this database", Redact(a.cfg.Redis), func(ctx context.Context) error {
 		err := a.service.Controller().OwnRedis(ctx)
-		switch {
-		case errors.Is(err, controller.ErrShared):
-			return fmt.Errorf("start node %q: %w (--redis, --namespace)", a.cfg.Node, err)
-		case !errors.Is(err, controller.ErrOtherOwner):
+		if errors.Is(err, controller.ErrShared) {
+			shared = fmt.Errorf("start node %q: %w (--redis, --namespace)", a.cfg.Node, err)
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return errStopped
-		case <-time.After(a.cfg.Lease / 20):
+		if errors.Is(err, controller.ErrUnreachable) && ctx.Err() == nil {
+			return nil
 		}
-	}
+		return err
+	})
+	return errors.Join(err, shared)
 }
 
 // await calls ask until the store responds. After a restart of the whole system, the

@@ -73,7 +73,7 @@ func owner(ctx context.Context, rdb redis.UniversalClient, db *sql.DB, prefix st
 	case owner != "" && !slices.Contains(strings.Fields(proofs), proof):
 		found.What = "belongs to " + owner[strings.LastIndex(owner, "\n")+1:]
 	case rival != "":
-		found.What, do = "is also used by "+rival, "stop it, or give its database a Redis or a --namespace of its own"
+		found.What, do = "is also used by "+rival[strings.LastIndex(rival, "\n")+1:], "stop it, or give its database a Redis or a --namespace of its own"
 	default:
 		return []Finding{found}
 	}
