@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"maps"
 	"strconv"
+	"strings"
 	"time"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
@@ -22,24 +23,25 @@ import (
 // commits. Variables that only limit resources, or that choose among plans of equal results, keep
 // the server's values. So does wsrep_sync_wait, which flashsale doctor examines.
 
-// pinned contains variables of MySQL, MariaDB and TiDB. One statement sets them, and if the
-// server rejects it, the connection fails.
+// pinned contains variables without which the store is not safe. One statement sets them, and if
+// the server rejects it, the connection fails.
 var pinned = map[string]string{
-	"autocommit":       "1",
-	"completion_type":  "0", // with 1, each COMMIT begins a transaction, and with 2, it ends the session
-	"time_zone":        "'+00:00'",
-	"sql_mode":         "'TRADITIONAL'", // a value that does not fit is an error and is never truncated
-	"sql_select_limit": "18446744073709551615",
-	"sql_safe_updates": "0",
-	"sql_big_selects":  "1", // disables max_join_size
-	"sql_auto_is_null": "0",
-	"unique_checks":    "1",    // with 0, InnoDB may accept a second order under one key
-	"max_sort_length":  "1024", // bytes that ORDER BY compares
+	"autocommit":      "1",
+	"completion_type": "0", // with 1, each COMMIT begins a transaction, and with 2, it ends the session
+	"time_zone":       "'+00:00'",
+	"sql_mode":        "'TRADITIONAL'", // a value that does not fit is an error and is never truncated
+	"unique_checks":   "1",             // with 0, InnoDB may accept a second order under one key
 }
 
-// pinnedIfKnown contains assignments that some engines reject. Each is a statement of its own.
+// pinnedIfKnown contains assignments that some engines reject.
 var pinnedIfKnown = []string{
-	"timestamp = DEFAULT", // otherwise UTC_TIMESTAMP may be a fixed time
+	pessimistic,
+	"sql_select_limit = 18446744073709551615",
+	"sql_safe_updates = 0",
+	"sql_big_selects = 1", // disables max_join_size
+	"sql_auto_is_null = 0",
+	"max_sort_length = 1024", // bytes that ORDER BY compares
+	"timestamp = DEFAULT",    // otherwise UTC_TIMESTAMP may be a fixed time
 	"default_storage_engine = InnoDB",
 
 	// MariaDB
@@ -59,6 +61,10 @@ var pinnedIfKnown = []string{
 	// pending orders.
 	"eq_range_index_dive_limit = 10",
 }
+
+// pessimistic is an assignment that only TiDB knows. An optimistic transaction takes no locks, so a
+// keeper with an old fence would notice it only at the COMMIT.
+const pessimistic = "tidb_txn_mode = 'pessimistic'"
 
 // pinnedOnTiDB contains assignments of pinnedIfKnown for TiDB.
 var pinnedOnTiDB = []string{
@@ -177,30 +183,45 @@ func (s sessions) prepare(ctx context.Context, conn driver.Conn) error {
 	if err := exec("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"); err != nil {
 		return err
 	}
-	// Only TiDB has this variable. An optimistic transaction takes no locks, so a keeper
-	// with an old fence would notice it only at the COMMIT.
-	err := exec("SET SESSION tidb_txn_mode = 'pessimistic'")
-	if err != nil && !isServerError(err) {
+	if err := s.pin(exec, pinnedIfKnown); err != nil {
 		return err
 	}
-	s.tidb.Store(err == nil)
-	wanted := pinnedIfKnown
-	if err == nil {
-		wanted = append(wanted[:len(wanted):len(wanted)], pinnedOnTiDB...)
-	}
-	for _, assignment := range wanted {
-		err := exec("SET SESSION " + assignment)
-		if err != nil && !isServerError(err) {
+	_, rejected := s.rejected.Load(pessimistic)
+	s.tidb.Store(!rejected)
+	if !rejected {
+		if err := s.pin(exec, pinnedOnTiDB); err != nil {
 			return err
-		}
-		if err == nil || isUnknownVariable(err) {
-			continue
-		}
-		if _, logged := s.rejected.LoadOrStore(assignment, true); !logged {
-			slog.Warn("a session keeps the server's value of a variable, because the server rejects the assignment", "assignment", assignment, "error", err)
 		}
 	}
 	return s.readClockOption(ctx, conn)
+}
+
+// pin makes the assignments that the server has not rejected before. If the server rejects
+// the statement with all of them, pin makes one after the other, and notes which are rejected.
+func (s sessions) pin(exec func(string) error, assignments []string) error {
+	var list []string
+	for _, assignment := range assignments {
+		if _, rejected := s.rejected.Load(assignment); !rejected {
+			list = append(list, "SESSION "+assignment)
+		}
+	}
+	err := exec("SET " + strings.Join(list, ", "))
+	if err == nil || !isServerError(err) {
+		return err
+	}
+	for _, assignment := range list {
+		err := exec("SET " + assignment)
+		if err == nil {
+			continue
+		}
+		if !isServerError(err) {
+			return err
+		}
+		if _, noted := s.rejected.LoadOrStore(strings.TrimPrefix(assignment, "SESSION "), true); !noted && !isUnknownVariable(err) {
+			slog.Warn("a session keeps the server's value of a variable, because the server rejects the assignment", "assignment", assignment, "error", err)
+		}
+	}
+	return nil
 }
 
 // readClockOption finds out whether the server runs with sysdate-is-now (see lockRows). There is
