@@ -17,9 +17,9 @@ type auditCommand struct {
 
 // Run prints the audit. If the units do not add up, the exit status is 1.
 func (c *auditCommand) Run(ctx context.Context, s streams) error {
-	server := c.operator()
 	balanced := true
 	for {
+		server := c.operator() // with a new token, because --watch has no end
 		a, err := server.Audit(ctx, c.SKU)
 		switch {
 		case err == nil:

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
+	"flashsale/cmd/flashsale/internal/node/auth"
 	"flashsale/loadtest"
 )
 
@@ -46,7 +48,7 @@ func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
 		return errors.New("--sku: cannot be combined with --scenario, which names its own SKUs")
 	}
 	cfg.Target, cfg.SKU, cfg.Visitors = c.Target, c.SKU, c.Visitors
-	life := min(cfg.TokenLife(), c.Life)
+	life := min(cfg.TokenLife(), cmp.Or(c.Life, auth.DefaultLife))
 	cfg.Token = func(subject string, admin bool) (string, error) { return verifier.Sign(subject, admin, life) }
 	reports, err := loadtest.RunAll(ctx, cfg)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -58,20 +57,11 @@ func checkSettings(k *kong.Context) error {
 		if !target.IsValid() {
 			continue
 		}
-		text, how := fmt.Sprint(target), ""
-		first, _ := utf8.DecodeRuneInString(text)
-		last, _ := utf8.DecodeLastRuneInString(text)
-		switch invisible := func(r rune) bool { return text != "" && (r == ' ' || !unicode.IsPrint(r)) }; {
-		case invisible(last):
-			how = fmt.Sprintf("ends with %U", last)
-		case invisible(first):
-			how = fmt.Sprintf("begins with %U", first)
-		case strings.Contains(text, "\r"):
-			how = "contains U+000D"
-		default:
-			continue
+		invisible := func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) }
+		text := strings.Trim(fmt.Sprint(target), "[]") // of a list, too
+		if strings.Contains(text, "\r") || strings.TrimFunc(text, invisible) != text {
+			faults = append(faults, fmt.Errorf("--%s: the value contains a carriage return (of a file with Windows line ends), or begins or ends with an invisible character", f.Name))
 		}
-		faults = append(faults, fmt.Errorf("--%s: the value %s, which is invisible: remove it (U+000D comes from a file with Windows line ends)", f.Name, how))
 	}
 	return errors.Join(faults...)
 }

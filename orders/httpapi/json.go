@@ -133,15 +133,20 @@ func read(value jsontext.Value, into any) (err error) {
 	return json.Unmarshal(value, into)
 }
 
-// checkMedia returns ErrMediaType if the Content-Type is not JSON in UTF-8, or if the body is
-// compressed. The Content-Type may be missing.
-func checkMedia(header http.Header) error {
-	types := header["Content-Type"]
+// CheckEncoding returns ErrMediaType if the header has a Content-Encoding other than identity.
+func CheckEncoding(header http.Header) error {
 	for _, encoding := range header["Content-Encoding"] {
 		if !strings.EqualFold(encoding, "identity") {
 			return ErrMediaType
 		}
 	}
+	return nil
+}
+
+// checkMedia returns ErrMediaType if the Content-Type is not JSON in UTF-8. The Content-Type may be
+// missing.
+func checkMedia(header http.Header) error {
+	types := header["Content-Type"]
 	if len(types) == 0 || len(types) == 1 && (types[0] == "" || types[0] == "application/json") {
 		return nil
 	}

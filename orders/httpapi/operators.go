@@ -47,11 +47,17 @@ func (h *Handlers) PutSale(c *gin.Context) error {
 	return nil
 }
 
-// preconditions returns the preconditions in a request's header.
-func preconditions(header http.Header) (list []orders.Precondition, err error) {
+// ifMatch returns the precondition of the header If-Match, if there is one.
+func ifMatch(header http.Header) (list []orders.Precondition) {
 	if values, given := header["If-Match"]; given {
 		list = append(list, orders.IfMatch(values...))
 	}
+	return list
+}
+
+// preconditions returns the preconditions in the header of a PUT.
+func preconditions(header http.Header) (list []orders.Precondition, err error) {
+	list = ifMatch(header)
 	if values, given := header["If-None-Match"]; given {
 		list = append(list, orders.IfNew)
 		if !slices.Equal(values, []string{"*"}) {
@@ -63,12 +69,8 @@ func preconditions(header http.Header) (list []orders.Precondition, err error) {
 
 // EndSale handles POST /v1/admin/sales/{sku}/close. The request has no body.
 func (h *Handlers) EndSale(c *gin.Context) error {
-	conditions, err := preconditions(c.Request.Header)
-	if err != nil {
-		return err
-	}
 	defer h.offers.Forget()
-	offer, err := h.service.EndSale(c.Request.Context(), c.Param("sku"), conditions...)
+	offer, err := h.service.EndSale(c.Request.Context(), c.Param("sku"), ifMatch(c.Request.Header)...)
 	if err == nil {
 		c.JSON(http.StatusOK, offer)
 	}

@@ -40,9 +40,9 @@ func TestEmbeddedClientIsRecognized(t *testing.T) {
 		warns  string
 	}{
 		{"one server", one, "1", ""},
-		{"one server, embedded", struct{ *redis.Client }{one}, "1", "a type of its own"},
+		{"one server, embedded", struct{ *redis.Client }{one}, "1", "methods that this Redis client type overrides"},
 		{"cluster", cluster, "0", ""},
-		{"cluster, embedded", struct{ *redis.ClusterClient }{cluster}, "0", "a type of its own"},
+		{"cluster, embedded", struct{ *redis.ClusterClient }{cluster}, "0", "methods that this Redis client type overrides"},
 		{"hidden", struct{ redis.UniversalClient }{one}, "0", "unknown type"},
 	} {
 		var log strings.Builder

@@ -189,10 +189,10 @@ func TestLocationBehindAPrefix(t *testing.T) {
 	} {
 		sku := fmt.Sprint("S", i)
 		op := n.token("op", true)
-		where := n.known("PUT", "/v1/admin/sales/"+sku, op, terms(t, nil), "X-Forwarded-Prefix: "+c.sent).want(201).where()
+		where := n.known("PUT", "/v1/admin/sales/"+sku, op, terms(t, nil), "X-Forwarded-For: 203.0.113.7", "X-Forwarded-Prefix: "+c.sent).want(201).where()
 		check.Eventually(t, sku+" can be ordered", func() bool { return n.order(sku, "bob").status == 201 })
 		for _, header := range []string{"Prefer: respond-async", "Prefer: wait=9"} {
-			order := n.orderBy(sku, "ann", header[len(header)-1:], header, "X-Forwarded-Prefix: "+c.sent).ok().where()
+			order := n.orderBy(sku, "ann", header[len(header)-1:], header, "X-Forwarded-For: 203.0.113.7", "X-Forwarded-Prefix: "+c.sent).ok().where()
 			if !strings.HasPrefix(order, c.want+"orders/") || where != c.want+"sales/"+sku {
 				t.Errorf("Location with the prefix %s: got %s and %s, want both to begin with %s", c.sent, order, where, c.want)
 			}
@@ -201,7 +201,7 @@ func TestLocationBehindAPrefix(t *testing.T) {
 	for proxy, want := range map[string]string{"127.0.0.1": "/shop/v1/orders/", "198.51.100.0/24": "/v1/orders/"} {
 		other := start(t, s, func(c *Config) { c.TrustedProxies = []string{proxy} })
 		check.Eventually(t, "an order through another node", func() bool {
-			a := other.orderBy("S0", "eve-"+proxy[:3], "k", "X-Forwarded-Prefix: /shop")
+			a := other.orderBy("S0", "eve-"+proxy[:3], "k", "X-Forwarded-For: 203.0.113.7", "X-Forwarded-Prefix: /shop")
 			if a.status < 300 && !strings.HasPrefix(a.where(), want) {
 				t.Errorf("Location if %s is trusted: got %s, want it to begin with %s", proxy, a.where(), want)
 			}

@@ -133,8 +133,9 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 		Live: a.live, Demo: cfg.Demo, Crowd: a.crowd, PayScope: cfg.PayScope,
 		Checks: []web.Check{
 			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, SellsWithout: a.service.Controller().InDirectMode},
-			{Name: "mysql", Ask: a.store.Ping},
-			{Name: "mysql (for the node's heartbeat)", Ask: a.service.Controller().CheckBeat},
+			{Name: "mysql", Ask: func(ctx context.Context) error {
+				return errors.Join(a.store.Ping(ctx), a.service.Controller().CheckBeat(ctx))
+			}},
 		},
 		Degraded: a.degraded,
 		Tracer:   t.Tracer, Log: cfg.Log, AccessLog: cfg.AccessLog,

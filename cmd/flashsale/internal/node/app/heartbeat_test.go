@@ -45,7 +45,7 @@ func TestNodeWithoutHeartbeatIsNotReady(t *testing.T) {
 	refuse()
 	check.Eventually(t, "the node is not ready, because its heartbeats fail", func() bool {
 		answer := n.send("GET", "/readyz", "", "")
-		return answer.status == 503 && answer.has("heartbeat")
+		return answer.status == 503 && answer.has("mysql does not answer")
 	})
 	accept()
 	check.Eventually(t, "the node is ready again", func() bool { return n.send("GET", "/readyz", "", "").status == 200 })

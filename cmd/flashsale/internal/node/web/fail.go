@@ -29,28 +29,28 @@ var rendered = func() [][]byte {
 
 const problemType = "application/problem+json"
 
-// handle converts a handler that returns an error to a gin handler.
+// handle converts a handler that returns an error to a gin handler. It refuses requests with a
+// Content-Encoding.
 func (s *Server) handle(h func(*gin.Context) error) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		if err := h(c); err != nil {
-			s.fail(c, err)
-		}
-	}
+	return s.place(h, func(*gin.Context) {})
 }
 
 // place is handle for placing an order. A malformed order has not reached the limiter, so it takes a
 // token of its address here, and is answered 429 if there is none. Otherwise malformed orders, which
 // cost more than refusals, would be free.
 func (s *Server) place(h func(*gin.Context) error, limited gin.HandlerFunc) gin.HandlerFunc {
-	return s.handle(func(c *gin.Context) error {
-		err := h(c)
-		if _, malformed := errors.AsType[*orders.InvalidError](err); malformed || errors.Is(err, httpapi.ErrMediaType) {
-			if limited(c); c.IsAborted() {
-				return nil
-			}
+	return func(c *gin.Context) {
+		err := httpapi.CheckEncoding(c.Request.Header)
+		if err == nil {
+			err = h(c)
 		}
-		return err
-	})
+		if _, malformed := errors.AsType[*orders.InvalidError](err); malformed || errors.Is(err, httpapi.ErrMediaType) {
+			limited(c)
+		}
+		if err != nil && !c.IsAborted() {
+			s.fail(c, err)
+		}
+	}
 }
 
 // fail answers with the problem for err. The response never contains the text of err.

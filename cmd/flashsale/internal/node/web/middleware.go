@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"regexp"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -150,11 +148,7 @@ var prefixText = regexp.MustCompile(`^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+$`)
 // prefix returns the path under which a trusted proxy serves this server, or "".
 func (s *Server) prefix(c *gin.Context) string {
 	prefix := strings.TrimSuffix(c.GetHeader("X-Forwarded-Prefix"), "/")
-	if !prefixText.MatchString(prefix) {
-		return ""
-	}
-	peer, _ := netip.ParseAddr(c.RemoteIP())
-	if !slices.ContainsFunc(s.trusted, func(proxies netip.Prefix) bool { return proxies.Contains(peer.Unmap()) }) {
+	if c.ClientIP() == c.RemoteIP() || !prefixText.MatchString(prefix) { // a trusted proxy sends X-Forwarded-For, too
 		return ""
 	}
 	return prefix

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"sync/atomic"
 
 	"github.com/gin-gonic/gin"
@@ -64,7 +63,6 @@ type Server struct {
 	engine  *gin.Engine
 	metrics metrics
 	missing coalesce.Fresh[[]Check] // the dependencies that do not respond
-	trusted []netip.Prefix          // TrustedProxies
 	ready   atomic.Bool             // /readyz may answer 200
 	started atomic.Bool             // /v1 accepts requests
 	warned  atomic.Int64            // time of the last warning about a signature, Unix ns
@@ -79,14 +77,6 @@ func New(cfg Config) (*Server, error) {
 	s.engine.RedirectTrailingSlash = false // a path with a trailing slash is 404
 	if err := s.engine.SetTrustedProxies(cfg.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("parse --trusted-proxies: %w", err)
-	}
-	for _, proxy := range cfg.TrustedProxies {
-		network, err := netip.ParsePrefix(proxy)
-		if err != nil {
-			addr, _ := netip.ParseAddr(proxy) // gin has accepted the address
-			network = netip.PrefixFrom(addr, addr.BitLen())
-		}
-		s.trusted = append(s.trusted, network)
 	}
 	// By default gin also trusts X-Real-Ip. A proxy that sets X-Forwarded-For may pass
 	// on an X-Real-Ip that the client has forged.
