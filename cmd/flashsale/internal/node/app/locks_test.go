@@ -57,7 +57,7 @@ func TestLockConfig(t *testing.T) {
 		{"redis", []string{"a:1"}, "only redlock and zookeeper"},
 		{"mysql", nil, "the embedded database"},
 		{"redlock", []string{"redis://a", "redis://b"}, "at least 3, and has 2"},
-		{"redlock", []string{"redis://a", "redis://b", "c"}, `"c" is not a URL`},
+		{"redlock", []string{"redis://a", "redis://b", "c"}, `"c" cannot be parsed`},
 		{"redlock", []string{"redis://a", "redis://b", "redis://a"}, "two votes"},
 		{"redlock", []string{"redis://a", "redis://b", "redis://c:1,d:2"}, "is a cluster"},
 		{"zookeeper", nil, "zookeeper needs"},
