@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -57,12 +59,24 @@ func FreeAddr(ctx context.Context) (string, error) {
 	return fmt.Sprintf("127.0.0.1:%d", port), err
 }
 
+// Ports from firstPort are below the ports that systems give to outgoing connections. Such a
+// connection, or another process, could otherwise take a free port before the server listens there.
+const firstPort, portCount = 10_000, 22_000
+
+var lastPort = rand.Uint32N(portCount)
+
 func freePort(ctx context.Context) (int, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("servers: find a free port: %w", err)
+	for range portCount {
+		port := firstPort + int(atomic.AddUint32(&lastPort, 1)%portCount)
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			return port, l.Close()
+		}
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
 	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
+	return 0, errors.New("servers: no loopback port is free")
 }
 
 // shortTempDir creates a directory in which a Unix socket fits. The temporary folder of
