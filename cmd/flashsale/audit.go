@@ -19,7 +19,7 @@ type auditCommand struct {
 func (c *auditCommand) Run(ctx context.Context, s streams) error {
 	balanced := true
 	for {
-		server := c.operator() // with a new token, because --watch has no end
+		server := c.operator() // a new token for each audit, because --watch has no end
 		a, err := server.Audit(ctx, c.SKU)
 		switch {
 		case err == nil:

@@ -104,7 +104,7 @@ func (c *Controller) handleHint(sku string) {
 }
 
 // OwnRedis makes the node's database the owner of Redis, or renews the ownership. Errors:
-// ErrOtherOwner, ErrShared, errors of the stores.
+// ErrOtherOwner, ErrShared, ErrUnreachable, errors of the store.
 func (c *Controller) OwnRedis(ctx context.Context) error { return c.owner.renew(ctx) }
 
 // OwnsRedis reports whether the database of this node has owned Redis since the node's start.

@@ -34,12 +34,12 @@ var (
 	ErrShared      = errors.New("controller: nodes of another database use this Redis: give each database a Redis or a namespace of its own")
 )
 
-// OwnerKey names the owner of Redis, and RivalKey a node that has found another owner. An account
-// in Redis that may write probes may write these keys.
+// OwnerKey is the key of the owner's proof, and RivalKey the key of a node that has found another
+// owner. An account in Redis that may write probes may write these keys.
 const (
 	OwnerKey = "probe:{owner}"
 	RivalKey = OwnerKey + ":rival"
-	takenKey = OwnerKey + ":taken" // exists if another database has taken the ownership lately
+	takenKey = OwnerKey + ":taken" // key that exists for doubtedFor after one database has taken the ownership from another
 )
 
 //go:embed owner.lua
@@ -51,8 +51,8 @@ const (
 	// ownedFor is the number of leases for which the ownership lasts after its last renewal. A
 	// single node has that much time to restart before another database can become the owner.
 	ownedFor = 6
-	// doubtedFor is the time for which a node does not trust the gates after it has found that
-	// another database has taken the ownership.
+	// doubtedFor is the time for which no node of either database trusts the gates after one
+	// database has taken the ownership from the other.
 	doubtedFor = 10 * maxBeatEvery
 )
 
@@ -65,12 +65,12 @@ type owner struct {
 	mu         sync.Mutex // one renewal at a time
 	rivalValue string     // value of OwnerKey when another owner was first seen
 	knowsProof bool       // this database holds the proof in rivalValue
-	replaced   int        // how often the owner has replaced the proof by another one that this database holds
+	replaced   int        // number of times that the owner has replaced a known proof by a known proof
 	replacedAt time.Time  // time at which this node has last replaced the proof
 	seenAt     time.Time  // time at which rivalValue was recorded
 	takenAt    time.Time  // time at which another database had last taken the ownership
 	owns       atomic.Bool
-	foreign    atomic.Bool  // another database owned Redis at the last renewal, and this one has never owned it
+	foreign    atomic.Bool  // true if another database owned Redis at the last renewal, and this one has never owned it
 	rivalNow   atomic.Value // string: a node of another database that uses this Redis, or ""
 }
 
