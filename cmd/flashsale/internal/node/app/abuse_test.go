@@ -49,7 +49,7 @@ func TestRefundClaimsAreLimited(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		n := start(t, s, nil)
 		n.put("S", 100, 2, 900)
-		op, where := n.token("op", true), n.order("S", "ann").where()
+		op, where := n.token("op", true), n.sold("S", "ann").where()
 		n.cancel("ann", where).want(200)
 		for range 2 {
 			for i := range 15 {

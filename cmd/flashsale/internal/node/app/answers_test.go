@@ -30,7 +30,7 @@ func TestValidatorsCoverTheContent(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
 	n.put("S", 1, 1, 900).want(201)
-	read := func(path string) answer { return n.known("GET", path, "", "").want(200) }
+	read := func(path string) answer { return n.send("GET", path, "", "").want(200) }
 	first := map[string]answer{"/v1/sales/S": read("/v1/sales/S"), "/v1/sales": read("/v1/sales")}
 	n.sold("S", "ann")
 	for path, before := range first {
@@ -54,7 +54,7 @@ func TestPreconditions(t *testing.T) {
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
 	op := n.token("op", true)
 	put := func(header ...string) answer {
-		return n.known("PUT", "/v1/admin/sales/S", op, terms(t, nil), header...)
+		return n.send("PUT", "/v1/admin/sales/S", op, terms(t, nil), header...).known()
 	}
 	put("If-Match: *").want(412, "precondition_failed")
 	old := put("If-None-Match: *").want(201).version()
@@ -62,9 +62,9 @@ func TestPreconditions(t *testing.T) {
 	put(`If-None-Match: "x"`).want(400, "invalid_request").contains(`"field":"If-None-Match"`)
 	version := put("If-Match: " + old).want(200).version()
 	put("If-Match: "+old).want(412, "precondition_failed")
-	n.known("POST", "/v1/admin/sales/S/close", op, "", "If-Match: "+old).want(412, "precondition_failed")
-	check.Eventually(t, "the public answer has the new version", func() bool { return n.known("GET", "/v1/sales/S", "", "").version() == version })
-	closed := n.known("POST", "/v1/admin/sales/S/close", op, "", "If-Match: "+version).want(200).contains(`"state":"closed"`).version()
+	n.send("POST", "/v1/admin/sales/S/close", op, "", "If-Match: "+old).want(412, "precondition_failed")
+	check.Eventually(t, "the public answer has the new version", func() bool { return n.send("GET", "/v1/sales/S", "", "").known().version() == version })
+	closed := n.send("POST", "/v1/admin/sales/S/close", op, "", "If-Match: "+version).want(200).contains(`"state":"closed"`).version()
 	put("If-Match: " + closed).want(200)
 }
 
@@ -189,7 +189,7 @@ func TestLocationBehindAPrefix(t *testing.T) {
 	} {
 		sku := fmt.Sprint("S", i)
 		op := n.token("op", true)
-		where := n.known("PUT", "/v1/admin/sales/"+sku, op, terms(t, nil), "X-Forwarded-For: 203.0.113.7", "X-Forwarded-Prefix: "+c.sent).want(201).where()
+		where := n.send("PUT", "/v1/admin/sales/"+sku, op, terms(t, nil), "X-Forwarded-For: 203.0.113.7", "X-Forwarded-Prefix: "+c.sent).want(201).where()
 		check.Eventually(t, sku+" can be ordered", func() bool { return n.order(sku, "bob").status == 201 })
 		for _, header := range []string{"Prefer: respond-async", "Prefer: wait=9"} {
 			order := n.orderBy(sku, "ann", header[len(header)-1:], header, "X-Forwarded-For: 203.0.113.7", "X-Forwarded-Prefix: "+c.sent).ok().where()
@@ -244,14 +244,14 @@ func TestSalesThatEndedLongAgo(t *testing.T) {
 		n.put(sku, 10, 5, 900).want(201)
 	}
 	check.Must(t, n.store.DB.Exec("UPDATE sales SET mode = 'over', opens_at = '2020-01-01 00:00:00', closes_at = '2020-01-02 00:00:00' WHERE sku = 'old'").Error)
-	check.Eventually(t, "the public list omits the sale", func() bool { return !n.known("GET", "/v1/sales", "", "").want(200).has(`"old"`) })
+	check.Eventually(t, "the public list omits the sale", func() bool { return !n.send("GET", "/v1/sales", "", "").want(200).has(`"old"`) })
 	var pages []string
 	for cursor := ""; len(pages) == 0 || cursor != "" && len(pages) < 9; {
 		var page struct {
 			Sales []json.RawMessage
 			Next  string `json:"next_cursor"`
 		}
-		n.known("GET", "/v1/admin/sales?over=true&limit=3&cursor="+cursor, op, "").want(200).into(t, &page)
+		n.send("GET", "/v1/admin/sales?over=true&limit=3&cursor="+cursor, op, "").want(200).into(t, &page)
 		skus := ""
 		for _, raw := range page.Sales {
 			var sale struct{ SKU, State, Version string }
@@ -266,8 +266,8 @@ func TestSalesThatEndedLongAgo(t *testing.T) {
 		t.Errorf("pages of all sales: got %s, want a b c | old", got)
 	}
 	for _, query := range []string{"", "?over=false"} {
-		n.known("GET", "/v1/admin/sales"+query, op, "").want(200).contains(`"a"`, `"b"`, `"c"`, `"next_cursor":""`)
-		if a := n.known("GET", "/v1/admin/sales"+query, op, ""); a.has(`"old"`) {
+		n.send("GET", "/v1/admin/sales"+query, op, "").want(200).contains(`"a"`, `"b"`, `"c"`, `"next_cursor":""`)
+		if a := n.send("GET", "/v1/admin/sales"+query, op, "").known(); a.has(`"old"`) {
 			t.Errorf("operators' list %q: got %s, want no sale that ended long ago", query, a.body)
 		}
 	}

@@ -19,18 +19,18 @@ func TestContract(t *testing.T) {
 		ann, bob := n.token("ann", false), n.token("bob", false)
 
 		var order map[string]any
-		made := n.known("POST", "/v1/orders", ann, `{"sku":"S","quantity":2}`, "Idempotency-Key: k1")
+		made := n.send("POST", "/v1/orders", ann, `{"sku":"S","quantity":2}`, "Idempotency-Key: k1").known()
 		made.into(t, &order)
 		id := fmt.Sprint(order["id"])
 		if made.status != 201 || made.where() != "/v1/orders/"+id || order["status"] != "pending_payment" || order["amount"] != 3998.0 {
 			t.Fatalf("new order: got %d %s, want 201, its Location and a pending order of 3998 cents", made.status, made.body)
 		}
-		n.known("POST", "/v1/orders", ann, `{"sku":"S","quantity":2}`, "Idempotency-Key: k1").replays(made)
+		n.send("POST", "/v1/orders", ann, `{"sku":"S","quantity":2}`, "Idempotency-Key: k1").replays(made)
 
 		late := n.orderBy("S", "bob", "k1", "Prefer: respond-async").want(202)
 		bobs := late.id()
 		check.Eventually(t, "the async order is durable", func() bool {
-			return n.known("GET", late.where(), bob, "").has(`"pending_payment"`)
+			return n.send("GET", late.where(), bob, "").known().has(`"pending_payment"`)
 		})
 
 		for _, c := range []struct {
@@ -81,7 +81,7 @@ func TestContract(t *testing.T) {
 			{"readyz", "GET", "/readyz", "", "", 200, ""},
 			{"metrics", "GET", "/metrics", "", "", 200, ""},
 		} {
-			if a := n.known(c.method, c.path, c.token, c.body); a.status != c.status || a.code() != c.code {
+			if a := n.send(c.method, c.path, c.token, c.body).known(); a.status != c.status || a.code() != c.code {
 				t.Errorf("call %s: got %d %s, want %d %s", c.name, a.status, a.body, c.status, c.code)
 			}
 		}
@@ -93,10 +93,10 @@ func TestContract(t *testing.T) {
 		n.put("S", 11, 2, 900, func(all map[string]any) { all["description"], all["image_url"] = "A text", "/s.png" }).want(200).
 			contains(`"description":"A text","image_url":"/s.png"`)
 		op := n.token("op", true)
-		n.known("PUT", "/v1/admin/sales/S", op, terms(t, nil), "If-Match: "+old).want(412, "precondition_failed")
-		n.known("POST", "/v1/admin/sales/S/close", op, "", "If-Match: "+old).want(412, "precondition_failed")
-		tag := n.known("GET", "/v1/sales/S", "", "").want(200).contains(`"total":11`).version()
-		n.known("POST", "/v1/admin/sales/S/close", op, "", "If-Match: "+tag).want(200).contains(`"state":"closed"`)
+		n.send("PUT", "/v1/admin/sales/S", op, terms(t, nil), "If-Match: "+old).want(412, "precondition_failed")
+		n.send("POST", "/v1/admin/sales/S/close", op, "", "If-Match: "+old).want(412, "precondition_failed")
+		tag := n.send("GET", "/v1/sales/S", "", "").want(200).contains(`"total":11`).version()
+		n.send("POST", "/v1/admin/sales/S/close", op, "", "If-Match: "+tag).want(200).contains(`"state":"closed"`)
 		n.orderBy("S", "eve", "z").want(409, "closed")
 	})
 }

@@ -111,7 +111,7 @@ func takenOrRefunded(t *testing.T, one, two string) {
 		var all sync.WaitGroup
 		for b := range payers {
 			all.Go(func() {
-				where[b] = keeps.order(sku, fmt.Sprint("buyer-", b)).where()
+				where[b] = keeps.sold(sku, fmt.Sprint("buyer-", b)).where()
 			})
 		}
 		all.Wait()

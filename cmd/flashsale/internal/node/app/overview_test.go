@@ -23,7 +23,7 @@ func TestOverview(t *testing.T) {
 	s := servertest.Open(t, servers.KindEmbedded)
 	one, two := start(t, s, often("one")), start(t, s, often("two"))
 	one.put("S", 3, 2, 900)
-	paid, late := one.order("S", "ann").where(), one.orderBy("S", "ann", "late").where()
+	paid, late := one.sold("S", "ann").where(), one.orderBy("S", "ann", "late").want(201).where()
 	one.pay("ann", paid, "p").want(200)
 	one.cancel("ann", late).want(200)
 	check.Eventually(t, "the history has a second with accepted orders", func() bool {

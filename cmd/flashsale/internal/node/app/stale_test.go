@@ -147,12 +147,12 @@ func TestReserveOnChangeWithOldGate(t *testing.T) {
 	changed := make(chan struct{})
 	go func() { // the PUT waits for the gate
 		defer close(changed)
-		sells.send("PUT", "/v1/admin/sales/"+sku, sells.token("operator", true), body)
+		sells.send("PUT", "/v1/admin/sales/"+sku, sells.token("operator", true), body).known()
 	}()
-	<-rebuild.Caught()
+	check.Receive(t, "a rebuild starts", rebuild.Caught())
 	sells.order(sku, "ann").replays(ann)
 	sells.order(sku, "eve").want(409, "sold_out")
 	rebuild.Pass()
-	<-changed
+	check.Receive(t, "the gate has the new terms", changed)
 	sells.order(sku, "ann").replays(ann)
 }
