@@ -92,12 +92,13 @@ type answer struct {
 	again  func() answer // sends the request again
 }
 
-// known repeats the request while its answer is 503 or one of the others. On a busy machine a
+// known repeats the request while its answer is 503 or has a status of retried. On a busy machine a
 // healthy node exceeds its own timeouts.
-func (a answer) known(others ...int) answer {
+func (a answer) known(retried ...int) answer {
 	a.n.t.Helper()
-	check.Eventually(a.n.t, fmt.Sprint(a.call, " is not answered with 503 or one of ", others), func() bool {
-		unknown := a.status == 503 || slices.Contains(others, a.status)
+	retried = append(retried, 503)
+	check.Eventually(a.n.t, fmt.Sprint(a.call, " has an answer without a status of ", retried), func() bool {
+		unknown := slices.Contains(retried, a.status)
 		if unknown {
 			a = a.again()
 		}
