@@ -24,6 +24,7 @@ type run struct {
 	crowd    *crowd
 	ledger   ledger
 	stock    stockLine
+	feed     *feed
 	progress *progress
 	began    time.Time
 
@@ -79,6 +80,8 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 	// With InFlight, each concurrent call has its own connection.
 	attacking := refused.watch(client.NewHTTP(cmp.Or(c.InFlight, attackConns), c.Timeout))
 	defer attacking.CloseIdleConnections()
+	reading := &feed{conns: refused.watch(client.NewHTTP(1, c.Timeout+feedWait))}
+	defer reading.conns.CloseIdleConnections()
 	var runs []*run
 	for _, sale := range c.sales() {
 		if sale.SKU == "" {
@@ -92,7 +95,7 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 		conf := c.forSale(sale)
 		runs = append(runs, &run{
 			c: conf, patience: conf.withPatience(), crowd: crowd, progress: progress, began: time.Now(),
-			client: client.New(c.Target, sale.SKU, conns), reachable: reachable, notes: slices.Clone(notes),
+			client: client.New(c.Target, sale.SKU, conns), feed: reading, reachable: reachable, notes: slices.Clone(notes),
 		})
 	}
 	if err := openAll(ctx, c, crowd, runs); err != nil {
@@ -161,6 +164,7 @@ func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 		if err := r.operator.Open(ctx, r.c.saleTerms(), cmp.Or(c.Patience, 30*time.Second)); err != nil {
 			return fmt.Errorf("open the sale: %w", err)
 		}
+		r.feed.include(r, admin)
 	}
 	return nil
 }
@@ -202,6 +206,9 @@ func (r *run) aftermath(ctx context.Context) judge.Evidence {
 	}
 	if errors.Is(moving, errUnsettled) {
 		e.Unsettled = moving.Error()
+	}
+	if !r.feed.none {
+		e.Feed = r.feed.Feeds[r.c.SKU]
 	}
 	e.Gaps = r.gaps
 	return e

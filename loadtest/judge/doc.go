@@ -12,6 +12,7 @@
 //	units.go     the checks oversold, undersold, over_limit and drift
 //	orders.go    the checks lost, unannounced and duplicates
 //	answers.go   the check wrong_answer
+//	feed.go      the feed of changes, and the checks untold, backwards and invented
 //	history.go   the check history
 //	verdict.go   the output: violations, gaps and figures
 package judge

@@ -193,7 +193,7 @@ func TestJudgeReportsGaps(t *testing.T) {
 		change func(*Evidence)
 		want   string
 	}{
-		"rows not read": {func(e *Evidence) { e.Unread, e.Rows, e.Audit = "connection refused", nil, Audit{} }, "[oversold, undersold, lost, unannounced, duplicates, over_limit, drift, unsettled: connection refused"},
+		"rows not read": {func(e *Evidence) { e.Unread, e.Rows, e.Audit = "connection refused", nil, Audit{} }, "drift, unsettled: connection refused untold, invented: connection refused"},
 		"nothing answered": {func(e *Evidence) {
 			e.Unread, e.Rows, e.Audit, e.Closings, e.Requests = "refused", nil, Audit{}, nil, []Request{{Buyer: "hal", Key: "h1", Quantity: 1}}
 		}, "drift, unsettled, wrong_answer: refused"},

@@ -1,0 +1,70 @@
+package loadtest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
+)
+
+// feedWait is the time for which the server may hold an empty page during the attack.
+const feedWait = 2 * time.Second
+
+// A feed reads the feed of changes, once for all sales of a load test.
+type feed struct {
+	client.Consumer
+	conns *http.Client
+	none  bool // the server has no feed
+}
+
+// include makes the feed keep what it reports about the sale of r.
+func (f *feed) include(r *run, admin string) {
+	if f.Feeds == nil {
+		operator := client.NewOperator(client.New(r.c.Target, r.c.SKU, f.conns), admin)
+		f.Operators, f.Feeds = []*client.Operator{&operator}, map[string]*judge.Feed{}
+	}
+	f.Feeds[r.c.SKU] = &judge.Feed{}
+}
+
+// read reads the next page. A first page that is not found means that there is no feed.
+func (f *feed) read(ctx context.Context, wait time.Duration) (n int, err error) {
+	n, err = f.Read(ctx, wait)
+	f.none = f.none || f.Cursor == "" && client.StatusOf(err) == http.StatusNotFound
+	return n, err
+}
+
+// follow reads the feed until ctx ends.
+func (f *feed) follow(ctx context.Context) {
+	for ctx.Err() == nil && !f.none {
+		if n, _ := f.read(ctx, feedWait); n == 0 { // after an error, read the page again
+			_ = client.Wait(ctx, 100*time.Millisecond)
+		}
+	}
+}
+
+// told reads the feed to its end and reports whether it has then reported all rows. Changes
+// are reported some time after they happen, so told waits for them.
+func (r *run) told(ctx context.Context, rows []judge.Row) bool {
+	feed := r.feed.Feeds[r.c.SKU]
+	feed.Unread = ""
+	for began, last := time.Now(), time.Now(); ; {
+		n, err := r.feed.read(ctx, 0)
+		switch {
+		case r.feed.none || err == nil && n == 0 && len(feed.Untold(rows)) == 0:
+			return true
+		case n > 0 && time.Since(began) > 10*r.patience.told:
+			feed.Unread = fmt.Sprintf("the feed of changes did not end within %v", 10*r.patience.told)
+			return true
+		case n > 0:
+			last = time.Now()
+		case time.Since(last) > r.patience.told || client.Wait(ctx, r.patience.rest/5) != nil:
+			if err != nil {
+				feed.Unread = err.Error()
+			}
+			return false
+		}
+	}
+}
