@@ -27,10 +27,12 @@ type Config struct {
 }
 
 const (
-	every      = 100 * time.Millisecond
-	deferFor   = 2 * time.Second // duration of a deferral, which the node repeats after half of it
-	maxWaiting = 100             // readers that may wait at the same time
+	every    = 100 * time.Millisecond
+	deferFor = 2 * time.Second // duration of a deferral, which the node repeats after half of it
 )
+
+// MaxWaiting is the maximum number of readers that wait at the same time.
+const MaxWaiting = 100
 
 // A Feed numbers changes, and reads them for consumers. It is safe for concurrent use. Every node
 // may run one: the nodes share the work.
@@ -52,7 +54,7 @@ func New(cfg Config) *Feed {
 	if cfg.Rush == nil {
 		cfg.Rush = func() bool { return false }
 	}
-	return &Feed{cfg: cfg, waiting: make(chan struct{}, maxWaiting), moved: make(chan struct{})}
+	return &Feed{cfg: cfg, waiting: make(chan struct{}, MaxWaiting), moved: make(chan struct{})}
 }
 
 // Run numbers changes ten times a second, and wakes the readers that wait, until ctx ends.
@@ -103,8 +105,11 @@ func (f *Feed) step(ctx context.Context) error {
 // has then reported every change.
 func (f *Feed) Lag() time.Duration { return time.Duration(f.lag.Load()) }
 
+// Waiting returns the number of readers that wait.
+func (f *Feed) Waiting() int { return len(f.waiting) }
+
 // Read returns changes as Store.Changes does. If there are none, it waits for up to wait, or until
-// Run ends. At most 100 callers wait at the same time. Further callers receive the empty answer at
+// Run ends. At most MaxWaiting callers wait at the same time. Further callers receive the empty answer at
 // once.
 func (f *Feed) Read(ctx context.Context, after string, limit int, wait time.Duration) ([]store.Change, string, error) {
 	if wait > 0 {
