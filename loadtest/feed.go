@@ -16,22 +16,13 @@ const feedWait = 2 * time.Second
 // A feed reads the feed of changes, once for all sales of a load test.
 type feed struct {
 	client.Consumer
-	conns *http.Client
-	none  bool // the server has no feed
-}
-
-// include makes the feed keep what it reports about the sale of r.
-func (f *feed) include(r *run, admin string) {
-	if f.Feeds == nil {
-		operator := client.NewOperator(client.New(r.c.Target, r.c.SKU, f.conns), admin)
-		f.Operators, f.Feeds = []*client.Operator{&operator}, map[string]*judge.Feed{}
-	}
-	f.Feeds[r.c.SKU] = &judge.Feed{}
+	operator client.Operator
+	none     bool // the server has no feed
 }
 
 // read reads the next page. A first page that is not found means that there is no feed.
 func (f *feed) read(ctx context.Context, wait time.Duration) (n int, err error) {
-	n, err = f.Read(ctx, wait)
+	n, err = f.Read(ctx, &f.operator, wait)
 	f.none = f.none || f.Cursor == "" && client.StatusOf(err) == http.StatusNotFound
 	return n, err
 }

@@ -80,8 +80,9 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 	// With InFlight, each concurrent call has its own connection.
 	attacking := refused.watch(client.NewHTTP(cmp.Or(c.InFlight, attackConns), c.Timeout))
 	defer attacking.CloseIdleConnections()
-	reading := &feed{conns: refused.watch(client.NewHTTP(1, c.Timeout+feedWait))}
-	defer reading.conns.CloseIdleConnections()
+	reading := refused.watch(client.NewHTTP(1, c.Timeout+feedWait))
+	defer reading.CloseIdleConnections()
+	told := &feed{Consumer: client.Consumer{Feeds: map[string]*judge.Feed{}}}
 	var runs []*run
 	for _, sale := range c.sales() {
 		if sale.SKU == "" {
@@ -95,10 +96,10 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 		conf := c.forSale(sale)
 		runs = append(runs, &run{
 			c: conf, patience: conf.withPatience(), crowd: crowd, progress: progress, began: time.Now(),
-			client: client.New(c.Target, sale.SKU, conns), feed: reading, reachable: reachable, notes: slices.Clone(notes),
+			client: client.New(c.Target, sale.SKU, conns), feed: told, reachable: reachable, notes: slices.Clone(notes),
 		})
 	}
-	if err := openAll(ctx, c, crowd, runs); err != nil {
+	if err := openAll(ctx, c, crowd, runs, reading); err != nil {
 		return nil, err
 	}
 	if err := attack(ctx, c, crowd, attacking, runs); err != nil {
@@ -142,7 +143,7 @@ func (r *run) end() {
 }
 
 // openAll signs the tokens and opens the sales.
-func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
+func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run, reading *http.Client) error {
 	progress := runs[0].progress
 	progress.start("signing tokens, opening the sale", 0)
 	defer progress.end()
@@ -164,7 +165,8 @@ func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 		if err := r.operator.Open(ctx, r.c.saleTerms(), cmp.Or(c.Patience, 30*time.Second)); err != nil {
 			return fmt.Errorf("open the sale: %w", err)
 		}
-		r.feed.include(r, admin)
+		r.feed.Feeds[r.c.SKU] = &judge.Feed{}
+		r.feed.operator = client.NewOperator(client.New(c.Target, "", reading), admin)
 	}
 	return nil
 }

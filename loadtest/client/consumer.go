@@ -13,21 +13,17 @@ import (
 // Consumer reads the feed of changes and keeps what it reported about some sales. It is not safe
 // for concurrent use.
 type Consumer struct {
-	Operators []*Operator            // clients of one or several nodes, used in turn
-	Feeds     map[string]*judge.Feed // by SKU; reports about other SKUs are not kept
-	Cursor    string                 // empty at the beginning of the feed
-	Session   int                    // increase it when you set Cursor to an older cursor
-	reads     int
+	Feeds   map[string]*judge.Feed // by SKU; reports about other SKUs are not kept
+	Cursor  string                 // empty at the beginning of the feed
+	Session int                    // increase it when you set Cursor to an older cursor
 }
 
 // changesPerPage is the limit of a page.
 const changesPerPage = 500
 
-// Read reads the next page and returns the number of its reports. If the page is empty, the server
-// may hold its answer for the time wait. After an error, Read reads the same page again.
-func (c *Consumer) Read(ctx context.Context, wait time.Duration) (n int, err error) {
-	at := c.Operators[c.reads%len(c.Operators)]
-	c.reads++
+// Read reads the next page at a node and returns the number of its reports. If the page is empty,
+// the node may hold its answer for the time wait. After an error, Read reads the same page again.
+func (c *Consumer) Read(ctx context.Context, at *Operator, wait time.Duration) (n int, err error) {
 	var page struct {
 		Changes []judge.Change `json:"changes"`
 		Next    string         `json:"next"`
@@ -48,12 +44,10 @@ func (c *Consumer) Read(ctx context.Context, wait time.Duration) (n int, err err
 	}
 	c.Cursor = page.Next
 	for _, change := range page.Changes {
-		if change.Order == nil || c.Feeds[change.Order.SKU] == nil {
-			continue
-		}
 		change.Session = c.Session
-		feed := c.Feeds[change.Order.SKU]
-		feed.Changes = append(feed.Changes, change)
+		if o := change.Order; o != nil && c.Feeds[o.SKU] != nil {
+			c.Feeds[o.SKU].Changes = append(c.Feeds[o.SKU].Changes, change)
+		}
 	}
 	return len(page.Changes), nil
 }

@@ -16,18 +16,12 @@ type Change struct {
 	Session int   `json:"session"` // number of times that the consumer had gone back to an older cursor
 }
 
-// last returns the last report about each order.
-func (f *Feed) last() map[string]*Row {
+// Untold returns the rows whose state the feed has not ended with.
+func (f *Feed) Untold(rows []Row) (untold []Row) {
 	last := map[string]*Row{}
 	for _, change := range f.Changes {
 		last[change.Order.ID] = change.Order
 	}
-	return last
-}
-
-// Untold returns the rows whose state the feed has not ended with.
-func (f *Feed) Untold(rows []Row) (untold []Row) {
-	last := f.last()
 	for _, row := range rows {
 		if told := last[row.ID]; told == nil || !told.same(row.Order) {
 			untold = append(untold, row)
@@ -67,14 +61,12 @@ func (c *Index) feed(v *Verdict) {
 		before, last[row.ID] = change, row
 	}
 	for _, row := range c.Feed.Untold(c.Rows) {
-		switch told := last[row.ID]; {
-		case c.isVisitors(row):
-		case told == nil:
-			untold.add("%s of %s is %s and was never reported", row.ID, row.Buyer, row.Status)
-		case told.Status == row.Status:
-			untold.add("%s of %s is %s and was last reported with other contents", row.ID, row.Buyer, row.Status)
-		default:
-			untold.add("%s of %s is %s and was last reported as %s", row.ID, row.Buyer, row.Status, told.Status)
+		told, as := "never reported", last[row.ID]
+		if as != nil {
+			told = "last reported as " + as.Status + ", perhaps with other times"
+		}
+		if !c.isVisitors(row) {
+			untold.add("%s of %s is %s and was %s", row.ID, row.Buyer, row.Status, told)
 		}
 	}
 	v.Changes, v.Backwards = len(c.Feed.Changes), backwards.count

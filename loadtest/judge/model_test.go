@@ -110,11 +110,12 @@ func (h *history) closeOrder(a Intent, cancel, answered bool) {
 
 // report lets the feed report each row that has changed since its last report.
 func (h *history) report() {
-	last := h.Feed.last()
+	var rows []Row
 	for _, a := range h.order {
-		if row := *h.rows[a]; last[row.ID] == nil || !last[row.ID].same(row.Order) {
-			h.Feed.Changes = append(h.Feed.Changes, Change{No: int64(len(h.Feed.Changes)), Order: &row})
-		}
+		rows = append(rows, *h.rows[a])
+	}
+	for _, row := range h.Feed.Untold(rows) {
+		h.Feed.Changes = append(h.Feed.Changes, Change{No: int64(len(h.Feed.Changes)), Order: &row})
 	}
 }
 

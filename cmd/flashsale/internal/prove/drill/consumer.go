@@ -1,0 +1,79 @@
+package drill
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
+)
+
+// A consumer reads the feed of changes at any node, as a program does that ships orders.
+type consumer struct {
+	*round
+	client.Consumer
+}
+
+func (a *round) newConsumer() *consumer {
+	c := &consumer{a, client.Consumer{Feeds: map[string]*judge.Feed{}}}
+	for _, sku := range a.skus {
+		c.Feeds[sku] = &judge.Feed{}
+	}
+	return c
+}
+
+// consume reads the feed until ctx ends. Now and then it goes back to an older cursor, as a
+// program does whose own database was restored.
+func (c *consumer) consume(ctx context.Context, random *rand.Rand) {
+	for old := ""; ctx.Err() == nil; {
+		if n, _ := c.read(ctx, random.IntN(nodeCount), time.Second); n == 0 { // after an error, read the page again
+			sleep(ctx, watchEvery)
+		}
+		switch random.IntN(20) {
+		case 0:
+			old = c.Cursor
+		case 1:
+			c.Cursor = old
+			c.Session++
+		}
+	}
+}
+
+func (c *consumer) read(ctx context.Context, node int, wait time.Duration) (int, error) {
+	token, _ := c.Token("consumer", true) // without a token the node refuses
+	at := client.NewOperator(client.New(c.Nodes[node].URL(), "", c.http), token)
+	return c.Read(ctx, &at, wait)
+}
+
+// told reads the feed to its end and returns the rows at that time. The last changes must be
+// reported within mendsWithin, also to a consumer that begins now.
+func (c *consumer) told(ctx context.Context) (rows []judge.Row, err error) {
+	all, node, why := []*consumer{c, c.newConsumer()}, 0, error(nil)
+	told := func(ctx context.Context) bool {
+		if rows, err = c.rows(ctx); err != nil {
+			return false
+		}
+		for _, c := range all {
+			for n := 1; n > 0; node++ {
+				if n, why = c.read(ctx, node%nodeCount, 0); why != nil {
+					return false
+				}
+			}
+			var reports judge.Feed
+			for _, feed := range c.Feeds {
+				reports.Changes = append(reports.Changes, feed.Changes...)
+			}
+			if untold := reports.Untold(rows); len(untold) > 0 {
+				why = fmt.Errorf("of %d rows %d were not reported, such as %+v", len(rows), len(untold), untold[0])
+				return false
+			}
+		}
+		return true
+	}
+	if !c.within(ctx, mendsWithin, told) && why != nil {
+		c.broke("untold: the feed is not complete %v after the last fault ended: %v", mendsWithin, why)
+	}
+	return rows, err
+}
