@@ -61,9 +61,11 @@ func (c *Index) feed(v *Verdict) {
 		before, last[row.ID] = change, row
 	}
 	for _, row := range c.Feed.Untold(c.Rows) {
-		told, as := "never reported", last[row.ID]
-		if as != nil {
-			told = "last reported as " + as.Status + ", perhaps with other times"
+		told := "never reported"
+		if as := last[row.ID]; as != nil && as.Status == row.Status {
+			told = "last reported with other contents"
+		} else if as != nil {
+			told = "last reported as " + as.Status
 		}
 		if !c.isVisitors(row) {
 			untold.add("%s of %s is %s and was %s", row.ID, row.Buyer, row.Status, told)
