@@ -36,9 +36,9 @@ func (f *feed) follow(ctx context.Context) {
 	}
 }
 
-// told reads the feed to its end and reports whether it has then reported all rows. Changes
-// are reported some time after they happen, so told waits for them.
-func (r *run) told(ctx context.Context, rows []judge.Row) bool {
+// readFeed reads the feed to its end and reports whether it has then reported all rows. Changes
+// are reported some time after they happen, so readFeed waits for them.
+func (r *run) readFeed(ctx context.Context, rows []judge.Row) bool {
 	feed := r.feed.Feeds[r.c.SKU]
 	feed.Unread = ""
 	for began, last := time.Now(), time.Now(); ; {
@@ -46,12 +46,12 @@ func (r *run) told(ctx context.Context, rows []judge.Row) bool {
 		switch {
 		case r.feed.none || err == nil && n == 0 && len(feed.Untold(rows)) == 0:
 			return true
-		case n > 0 && time.Since(began) > 10*r.patience.told:
-			feed.Unread = fmt.Sprintf("the feed of changes did not end within %v", 10*r.patience.told)
+		case n > 0 && time.Since(began) > 10*r.patience.feed:
+			feed.Unread = fmt.Sprintf("the feed of changes did not end within %v", 10*r.patience.feed)
 			return true
 		case n > 0:
 			last = time.Now()
-		case time.Since(last) > r.patience.told || client.Wait(ctx, r.patience.rest/5) != nil:
+		case time.Since(last) > r.patience.feed || client.Wait(ctx, r.patience.rest/5) != nil:
 			if err != nil {
 				feed.Unread = err.Error()
 			}

@@ -117,14 +117,14 @@ func TestRunJudgesTheFeed(t *testing.T) {
 				c = c.ForPayment() // the audit does not count unpaid orders
 			}
 			if tc.feed != "" {
-				c.patience.told = 500 * time.Millisecond
+				c.patience.feed = 500 * time.Millisecond
 			}
 			rep := mustRun(t, c, tc.want)
 			contains(t, text(t, rep), tc.text)
 			if got := names(rep.Verdict); got != tc.lines {
 				t.Errorf("violations with this feed: got %q, want %q", got, tc.lines)
 			}
-			if told := rep.Changes > 0; told == (tc.feed == missing) {
+			if got := rep.Changes > 0; got == (tc.feed == missing) {
 				t.Errorf("report: got %d changes, want some if the server has a feed", rep.Changes)
 			}
 		})

@@ -82,7 +82,7 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 	defer attacking.CloseIdleConnections()
 	reading := refused.watch(client.NewHTTP(1, c.Timeout+feedWait))
 	defer reading.CloseIdleConnections()
-	told := &feed{Consumer: client.Consumer{Feeds: map[string]*judge.Feed{}}}
+	changes := &feed{Consumer: client.Consumer{Feeds: map[string]*judge.Feed{}}}
 	var runs []*run
 	for _, sale := range c.sales() {
 		if sale.SKU == "" {
@@ -96,7 +96,7 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 		conf := c.forSale(sale)
 		runs = append(runs, &run{
 			c: conf, patience: conf.withPatience(), crowd: crowd, progress: progress, began: time.Now(),
-			client: client.New(c.Target, sale.SKU, conns), feed: told, reachable: reachable, notes: slices.Clone(notes),
+			client: client.New(c.Target, sale.SKU, conns), feed: changes, reachable: reachable, notes: slices.Clone(notes),
 		})
 	}
 	if err := openAll(ctx, c, crowd, runs, reading); err != nil {

@@ -77,7 +77,7 @@ func (r *run) collect(ctx context.Context) (audit judge.Audit, rows []judge.Row,
 	defer stop()
 	for changed := 0; changed < 5; {
 		var before judge.Audit
-		if before, rows, audit, err = r.read(ctx); err == nil && before == audit && (r.told(ctx, rows) || changed > 0) {
+		if before, rows, audit, err = r.read(ctx); err == nil && before == audit && (r.readFeed(ctx, rows) || changed > 0) {
 			return audit, rows, nil
 		}
 		if err == nil {
@@ -86,7 +86,7 @@ func (r *run) collect(ctx context.Context) (audit judge.Audit, rows []judge.Row,
 			return audit, nil, err
 		}
 	}
-	r.told(ctx, rows)
+	r.readFeed(ctx, rows)
 	return audit, rows, fmt.Errorf("%w: the audit changed during each of 5 reads of the rows", errUnsettled)
 }
 

@@ -47,11 +47,11 @@ func (c *consumer) read(ctx context.Context, node int, wait time.Duration) (int,
 	return c.Read(ctx, &at, wait)
 }
 
-// told reads the feed to its end and returns the rows at that time. The last changes must be
+// complete reads the feed to its end and returns the rows at that time. The last changes must be
 // reported within mendsWithin, also to a consumer that begins now.
-func (c *consumer) told(ctx context.Context) (rows []judge.Row, err error) {
+func (c *consumer) complete(ctx context.Context) (rows []judge.Row, err error) {
 	all, node, why := []*consumer{c, c.newConsumer()}, 0, error(nil)
-	told := func(ctx context.Context) bool {
+	done := func(ctx context.Context) bool {
 		if rows, err = c.rows(ctx); err != nil {
 			return false
 		}
@@ -72,7 +72,7 @@ func (c *consumer) told(ctx context.Context) (rows []judge.Row, err error) {
 		}
 		return true
 	}
-	if !c.within(ctx, mendsWithin, told) && why != nil {
+	if !c.within(ctx, mendsWithin, done) && why != nil {
 		c.broke("untold: the feed is not complete %v after the last fault ended: %v", mendsWithin, why)
 	}
 	return rows, err

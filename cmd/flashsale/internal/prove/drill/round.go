@@ -100,7 +100,7 @@ func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (ro
 	if ctx.Err() == nil {
 		var readErr error
 		if rows, readErr = a.rows(ctx); err == nil {
-			rows, readErr = a.consumer.told(ctx)
+			rows, readErr = a.consumer.complete(ctx)
 		}
 		err = errors.Join(err, readErr)
 	}
