@@ -99,15 +99,15 @@ func TestRunJudgesTheFeed(t *testing.T) {
 		"right":        {"", judge.ExitPass, "changes reported", ""},
 		"late expiry":  {lateExpiry, judge.ExitPass, "changes reported", ""},
 		"no feed":      {missing, judge.ExitPass, "not judged: untold, backwards, invented: not exercised, because", ""},
-		"late commit":  {lateCommit, judge.ExitViolation, "was never reported", judge.Untold},
-		"paid_at":      {paidOnly, judge.ExitViolation, "was never reported", judge.Untold},
+		"late commit":  {lateCommit, judge.ExitViolation, "was last reported as nothing", judge.Untold},
+		"paid_at":      {paidOnly, judge.ExitViolation, "was last reported as nothing", judge.Untold},
 		"unmarked pay": {unmarkedPay, judge.ExitViolation, "is paid and was last reported as pending_payment", judge.Untold},
 		"from memory":  {fromMemory, judge.ExitViolation, "rows whose state the feed did not end with: ", judge.Untold},
 		"out of order": {outOfOrder, judge.ExitViolation, " and then as pending_payment", judge.Backwards + " " + judge.Untold},
 		"lower number": {lowerNumber, judge.ExitViolation, "was reported with number ", judge.Backwards},
 		"uncommitted":  {uncommitted, judge.ExitViolation, "1 order in the feed without a row: rolled-back", judge.Invented},
 		"failing":      {failing, judge.ExitUnjudged, "untold, backwards, invented: GET http", ""},
-		"endless":      {endless, judge.ExitUnjudged, "untold, backwards, invented: the feed of changes did not end within", ""},
+		"endless":      {endless, judge.ExitUnjudged, "context deadline exceeded", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -82,7 +82,7 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 	defer attacking.CloseIdleConnections()
 	reading := refused.watch(client.NewHTTP(1, c.Timeout+feedWait))
 	defer reading.CloseIdleConnections()
-	changes := &feed{Consumer: client.Consumer{Feeds: map[string]*judge.Feed{}}}
+	changes := &feed{}
 	var runs []*run
 	for _, sale := range c.sales() {
 		if sale.SKU == "" {
@@ -165,7 +165,7 @@ func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run, reading *
 		if err := r.operator.Open(ctx, r.c.saleTerms(), cmp.Or(c.Patience, 30*time.Second)); err != nil {
 			return fmt.Errorf("open the sale: %w", err)
 		}
-		r.feed.Feeds[r.c.SKU] = &judge.Feed{}
+		r.feed.SKUs = append(r.feed.SKUs, r.c.SKU)
 		r.feed.operator = client.NewOperator(client.New(c.Target, "", reading), admin)
 	}
 	return nil
@@ -210,7 +210,7 @@ func (r *run) aftermath(ctx context.Context) judge.Evidence {
 		e.Unsettled = moving.Error()
 	}
 	if !r.feed.none {
-		e.Feed = r.feed.Feeds[r.c.SKU]
+		e.Feed = new(r.feed.Feed)
 	}
 	e.Gaps = r.gaps
 	return e

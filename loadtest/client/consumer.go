@@ -5,17 +5,19 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"flashsale/loadtest/judge"
 )
 
-// Consumer reads the feed of changes and keeps what it reported about some sales. It is not safe
+// Consumer reads the feed of changes and keeps the reports about orders of some sales. It is not safe
 // for concurrent use.
 type Consumer struct {
-	Feeds   map[string]*judge.Feed // by SKU; reports about other SKUs are not kept
-	Cursor  string                 // empty at the beginning of the feed
-	Session int                    // increase it when you set Cursor to an older cursor
+	judge.Feed
+	SKUs    []string // the sales
+	Cursor  string   // empty at the beginning of the feed
+	Session int      // increase it when you set Cursor to an older cursor
 }
 
 // changesPerPage is the limit of a page.
@@ -45,8 +47,8 @@ func (c *Consumer) Read(ctx context.Context, at *Operator, wait time.Duration) (
 	c.Cursor = page.Next
 	for _, change := range page.Changes {
 		change.Session = c.Session
-		if o := change.Order; o != nil && c.Feeds[o.SKU] != nil {
-			c.Feeds[o.SKU].Changes = append(c.Feeds[o.SKU].Changes, change)
+		if change.Order != nil && slices.Contains(c.SKUs, change.Order.SKU) {
+			c.Changes = append(c.Changes, change)
 		}
 	}
 	return len(page.Changes), nil

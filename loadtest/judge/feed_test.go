@@ -38,13 +38,16 @@ func TestJudgeFeed(t *testing.T) {
 		change func(*Evidence)
 		want   []string
 	}{
-		"honest":                       {func(*Evidence) {}, nil},
-		"an order skipped":             {func(e *Evidence) { e.Feed.Changes = e.Feed.Changes[1:] }, []string{Untold}},
-		"nothing reported":             {func(e *Evidence) { e.Feed.Changes = nil }, []string{Untold}},
-		"another status":               {edit(func(r *Row) { r.Status = Paid }), []string{Untold}},
-		"another paid_at":              {edit(func(r *Row) { r.PaidAt = r.ExpiresAt }), []string{Untold}},
-		"another closed_at":            {edit(func(r *Row) { r.ClosedAt = r.ExpiresAt }), []string{Untold}},
-		"another zone":                 {edit(func(r *Row) { r.ExpiresAt = r.ExpiresAt.In(time.FixedZone("", 3600)) }), nil},
+		"honest":            {func(*Evidence) {}, nil},
+		"an order skipped":  {func(e *Evidence) { e.Feed.Changes = e.Feed.Changes[1:] }, []string{Untold}},
+		"nothing reported":  {func(e *Evidence) { e.Feed.Changes = nil }, []string{Untold}},
+		"another status":    {edit(func(r *Row) { r.Status = Paid }), []string{Untold}},
+		"another paid_at":   {edit(func(r *Row) { r.PaidAt = r.ExpiresAt }), []string{Untold}},
+		"another closed_at": {edit(func(r *Row) { r.ClosedAt = r.ExpiresAt }), []string{Untold}},
+		"another zone":      {edit(func(r *Row) { r.ExpiresAt = r.ExpiresAt.In(time.FixedZone("", 3600)) }), nil},
+		"another sale": {func(e *Evidence) {
+			e.Feed.Changes = append(e.Feed.Changes, Change{Order: &Row{Order: Order{ID: "x", SKU: "other"}}})
+		}, nil},
 		"an unknown order":             {edit(func(r *Row) { r.ID = "ghost" }), []string{Untold, Invented}},
 		"the same again":               {again(Pending), nil},
 		"lower number":                 {func(e *Evidence) { lastChange(e).No = 0 }, []string{Backwards}},

@@ -16,14 +16,6 @@ type consumer struct {
 	client.Consumer
 }
 
-func (a *round) newConsumer() *consumer {
-	c := &consumer{a, client.Consumer{Feeds: map[string]*judge.Feed{}}}
-	for _, sku := range a.skus {
-		c.Feeds[sku] = &judge.Feed{}
-	}
-	return c
-}
-
 // consume reads the feed until ctx ends. Now and then it goes back to an older cursor, as a
 // program does whose own database was restored.
 func (c *consumer) consume(ctx context.Context, random *rand.Rand) {
@@ -50,22 +42,19 @@ func (c *consumer) read(ctx context.Context, node int, wait time.Duration) (int,
 // complete reads the feed to its end and returns the rows at that time. The last changes must be
 // reported within mendsWithin, also to a consumer that begins now.
 func (c *consumer) complete(ctx context.Context) (rows []judge.Row, err error) {
-	all, node, why := []*consumer{c, c.newConsumer()}, 0, error(nil)
+	var why error
+	later := &consumer{c.round, client.Consumer{SKUs: c.SKUs}}
 	done := func(ctx context.Context) bool {
 		if rows, err = c.rows(ctx); err != nil {
 			return false
 		}
-		for _, c := range all {
-			for n := 1; n > 0; node++ {
-				if n, why = c.read(ctx, node%nodeCount, 0); why != nil {
+		for _, reader := range []*consumer{c, later} {
+			for n, node := 1, 0; n > 0; node++ {
+				if n, why = reader.read(ctx, node%nodeCount, 0); why != nil {
 					return false
 				}
 			}
-			var reports judge.Feed
-			for _, feed := range c.Feeds {
-				reports.Changes = append(reports.Changes, feed.Changes...)
-			}
-			if untold := reports.Untold(rows); len(untold) > 0 {
+			if untold := reader.Untold(rows); len(untold) > 0 {
 				why = fmt.Errorf("of %d rows %d were not reported, such as %+v", len(rows), len(untold), untold[0])
 				return false
 			}

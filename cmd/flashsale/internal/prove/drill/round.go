@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/client"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/report"
 )
@@ -61,7 +62,8 @@ func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (ro
 		a.skus[i] = fmt.Sprintf("storm-%d-%s", s.rounds, letter)
 		a.liveness[i] = &liveness{sku: a.skus[i]}
 	}
-	a.operator, a.consumer = &operator{round: a, lent: map[string]bool{}}, a.newConsumer()
+	a.operator = &operator{round: a, lent: map[string]bool{}}
+	a.consumer = &consumer{a, client.Consumer{SKUs: a.skus[:]}}
 	if err := a.open(ctx); err != nil {
 		return row, fmt.Errorf("open the sales: %w", err)
 	}
@@ -130,7 +132,7 @@ func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (ro
 // evidence returns, for each sale, the buyers' calls with their answers, and the rows.
 func (a *round) evidence(rows []judge.Row) (all []judge.Evidence) {
 	for _, sku := range a.skus {
-		e := judge.Evidence{SKU: sku, UnitsPerBuyer: buyerLimit, Changing: true, MaxEffectDelay: deadline, Pauses: a.state.pauses, Feed: a.consumer.Feeds[sku]}
+		e := judge.Evidence{SKU: sku, UnitsPerBuyer: buyerLimit, Changing: true, MaxEffectDelay: deadline, Pauses: a.state.pauses, Feed: &a.consumer.Feed}
 		for _, c := range a.book {
 			switch {
 			case c.sku != sku:
@@ -228,9 +230,7 @@ func (a *round) inject(ctx context.Context, p step) error {
 func (a *round) report(r *Row, orders int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, feed := range a.consumer.Feeds {
-		r.Changes += len(feed.Changes)
-	}
+	r.Changes = len(a.consumer.Changes)
 	r.Orders, r.Done = orders, append(r.Done, a.done...)
 	for _, l := range a.liveness {
 		r.LongestGapMS = max(r.LongestGapMS, report.Milliseconds(l.gap))
