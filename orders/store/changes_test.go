@@ -351,6 +351,32 @@ func TestNumberingNodeIsKilled(t *testing.T) {
 	r.wantRows(t)
 }
 
+// The state shows how long changes wait. A call that numbers all of them ends the wait, and a call
+// that leaves some, because they are more than a batch, does not.
+func TestFeedState(t *testing.T) {
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		s, _ := stocked(t, sql, numberBatch+1)
+		complete := func(age time.Duration) FeedState {
+			now := kit.ClockOf(t, s.DB)
+			kit.Exec(t, s.DB, "UPDATE feed SET complete_at = ?, numbered_at = '2000-01-01'", now.Add(-age))
+			check.Must(t, check.Err(s.Number(t.Context())))
+			state, err := s.FeedState(t.Context())
+			check.Must(t, err)
+			return state
+		}
+		if state := complete(time.Hour); state.Waiting < time.Hour || state.Last == 0 {
+			t.Errorf("state after a full batch: got %+v, want changes that wait for an hour", state)
+		}
+		if state := complete(time.Hour); state.Waiting != 0 {
+			t.Errorf("state after the last batch: got %+v, want none that wait", state)
+		}
+		check.Must(t, check.Err(s.EndSale(t.Context(), "S")))
+		if state, err := s.FeedState(t.Context()); err != nil || state.Waiting <= 0 || state.Waiting > time.Hour/2 {
+			t.Errorf("state after a change: got %+v, error %v, want a change that has just been made", state, err)
+		}
+	})
+}
+
 // Numbering pauses after each transaction and while it is deferred. A clock that was set back does
 // not stop it, and numbers still increase.
 func TestNumberingIsPaced(t *testing.T) {
