@@ -190,8 +190,8 @@ func (p place) compare(q place) int {
 // of the database that loses commits takes back changes that were returned; the rows and the feed
 // then agree again from the next change of each row.
 //
-// Errors: *InvalidError with the field after, for a cursor of another database or one that no call
-// has returned; ErrUnavailable.
+// Errors: *InvalidError with the field after, for a cursor of another database and for text that no
+// call has returned; ErrUnavailable.
 func (s *Store) Changes(ctx context.Context, after string, limit int) (changes []Change, next string, err error) {
 	type head struct {
 		Name string
@@ -216,7 +216,7 @@ func (s *Store) Changes(ctx context.Context, after string, limit int) (changes [
 			return p, err
 		}
 		if p.to = (place{p.Last, afterAll, ""}); p.from.compare(p.to) >= 0 {
-			p.to = p.from // nothing is newer, or the server lags behind the one that the caller has read
+			p.to = p.from // nothing is newer, or the caller has read another server, which is ahead
 			return p, nil
 		}
 		p.changes, err = s.changedRows(db, p.from, p.Last, limit)

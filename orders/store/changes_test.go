@@ -442,7 +442,7 @@ func TestCursors(t *testing.T) {
 				t.Errorf("cursor, %s: got error %v, want one of the field after", what, err)
 			}
 		}
-		// A server that lags behind the one that the reader has read before gives the same cursor.
+		// A server that lags behind another server, which the reader has read before, returns the same cursor.
 		ahead := place{now, orderKind, orders.NewOrderID("S")}.cursor(name)
 		if changes, next, err := s.Changes(t.Context(), ahead, 10); len(changes) != 0 || next != ahead || err != nil {
 			t.Errorf("changes after the head: got %d, cursor %s, error %v, want none and the same cursor", len(changes), next, err)
