@@ -188,6 +188,14 @@ func TestJudgeAllows(t *testing.T) {
 	}
 }
 
+func TestPlural(t *testing.T) {
+	for want, got := range map[string]string{"1 key": Plural(1, "key"), "2 keys": Plural(2, "key"), "2 entries": Plural(2, "entry"), "1,000 units": Plural(1000, "unit")} {
+		if got != want {
+			t.Errorf("plural: got %q, want %q", got, want)
+		}
+	}
+}
+
 func TestJudgeReportsGaps(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Evidence)

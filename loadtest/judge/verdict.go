@@ -202,7 +202,7 @@ func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	if s, ok := strings.CutSuffix(noun, "y"); ok {
+	if s, ok := strings.CutSuffix(noun, "y"); ok && !strings.HasSuffix(s, "e") {
 		return Sprintf("%d %sies", n, s)
 	}
 	return Sprintf("%d %ss", n, noun)
