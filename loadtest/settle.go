@@ -70,8 +70,8 @@ func (r *run) lasts(a judge.Audit, now time.Time) bool {
 
 // collect reads the rows between two equal audits, so that rows and audit are of the
 // same moment, and then the feed of changes. If the feed does not report the rows, it reads
-// both once more, because an order may have expired in between. If a read fails, it retries until patience.settle is over, because the
-// server may be restarting.
+// both once more, because an order may have expired in between. If a read fails, it retries
+// until patience.settle is over, because the server may be restarting.
 func (r *run) collect(ctx context.Context) (audit judge.Audit, rows []judge.Row, err error) {
 	limit, stop := context.WithTimeout(ctx, r.patience.settle)
 	defer stop()

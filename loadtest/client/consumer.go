@@ -11,8 +11,8 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// Consumer reads the feed of changes and keeps the reports about orders of some sales. It is not safe
-// for concurrent use.
+// Consumer reads the feed of changes and keeps the reports about orders of some sales. It is not
+// safe for concurrent use.
 type Consumer struct {
 	judge.Feed
 	SKUs    []string // the sales

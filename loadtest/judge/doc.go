@@ -1,6 +1,7 @@
 // Package judge decides whether a flash sale kept its promises. [Judge] compares
 // the answers that the clients received with the stored orders, with the sale's
-// audit and with the feed of changes. It does no I/O: the same evidence always gives the same verdict.
+// audit and with the feed of changes. It does no I/O: the same evidence always gives
+// the same verdict.
 //
 // The constants [Oversold] to [Invented] define the promises. The files are, in
 // reading order:
