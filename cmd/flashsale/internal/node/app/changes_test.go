@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -33,11 +34,11 @@ type changesPage struct {
 }
 
 // changes reads a page, as a consumer with the scope changes.
-func (n *node) changes(after string, header ...string) (p changesPage) {
+func (n *node) changes(after string, limit int, header ...string) (p changesPage) {
 	n.t.Helper()
 	token, err := n.verifier.SignScope("consumer", "changes", time.Hour)
 	check.Must(n.t, err)
-	n.send("GET", "/v1/admin/changes?limit=2&after="+after, token, "", header...).want(200).into(n.t, &p)
+	n.send("GET", fmt.Sprint("/v1/admin/changes?limit=", limit, "&after=", after), token, "", header...).want(200).into(n.t, &p)
 	return p
 }
 
@@ -46,7 +47,7 @@ func (n *node) until(after, what string, found func(changesPage) bool) (next str
 	n.t.Helper()
 	next = after
 	check.Eventually(n.t, "the feed reports "+what, func() bool {
-		p := n.changes(next, "Prefer: wait=20")
+		p := n.changes(next, 2, "Prefer: wait=20")
 		next = p.Next
 		return found(p)
 	})
@@ -122,7 +123,7 @@ func TestChangesRequests(t *testing.T) {
 func TestChangesWhenTheNodeStops(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), withChanges)
-	end := n.until("", "nothing", func(p changesPage) bool { return len(p.Changes) == 0 })
+	end := n.changes("", 2).Next
 	op := n.token("op", true)
 	got := make(chan answer, 1)
 	go func() { got <- n.send("GET", "/v1/admin/changes?after="+end, op, "", "Prefer: wait=30") }()

@@ -159,9 +159,14 @@ func takenOrRefunded(t *testing.T, one, two string) {
 }
 
 // losesNoAcceptance sells on one master while the other master updates the sale's row. These
-// conflicts abort the node's transactions at any statement. Each accepted order has a row.
+// conflicts abort the node's transactions at any statement. Each accepted order has a row, and is in
+// the feed, which nodes with different masters number and report.
 func losesNoAcceptance(t *testing.T, one, two string) {
-	n := start(t, &servers.Stores{Kind: servers.KindReal, RedisURL: servertest.OpenRedis(t, servers.KindReal).URL, SQL: one}, nil)
+	s := &servers.Stores{Kind: servers.KindReal, RedisURL: servertest.OpenRedis(t, servers.KindReal).URL, SQL: one}
+	n := start(t, s, withChanges)
+	onTwo := *s
+	onTwo.SQL = two
+	reads := []*node{n, start(t, &onTwo, withChanges)}
 	n.put("S", 1_000_000, 1, 900)
 	here, err := sql.Open("mysql", one)
 	check.Must(t, err)
@@ -224,5 +229,16 @@ func losesNoAcceptance(t *testing.T, one, two string) {
 		t.Errorf("accepted orders after the crash of a Galera master: %d of %d have no row, want a row for each", lost, len(ids))
 	}
 	n.audited("S", `"queued":0`, `"balanced":true`)
-	check.OK(t, n.stop())
+	reported, cursor, turn := map[string]bool{}, "", 0
+	check.Eventually(t, "the feed has reported all orders", func() bool {
+		page := reads[turn%2].changes(cursor, 1000)
+		for _, c := range page.Changes {
+			reported[c.Order.ID] = true
+		}
+		cursor, turn = page.Next, turn+1
+		return !slices.ContainsFunc(ids, func(id string) bool { return !reported[id] })
+	})
+	for _, n := range reads {
+		check.OK(t, n.stop())
+	}
 }
