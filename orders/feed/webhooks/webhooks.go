@@ -1,0 +1,195 @@
+// Package webhooks delivers the feed of changes to HTTP endpoints, signed as Standard Webhooks 1.0
+// prescribes. Any number of nodes may deliver to an endpoint: they take turns, under a lease in the
+// database. A page of changes is delivered when the endpoint has answered with a 2xx. Until then it
+// is sent again, and later pages wait. Nothing is given up.
+//
+// An endpoint may receive a page twice and, if a node was paused while it sent the page, late. So a
+// consumer ignores a change whose number is not higher than the last number of that order or sale.
+package webhooks
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"flashsale/orders/store"
+)
+
+// Config of a Deliverer.
+type Config struct {
+	Endpoints []Endpoint
+	Secrets   [][]byte // secrets of the service: the current one and, if there is one, the former one
+	Store     *store.Store
+	// Read returns up to limit changes after a cursor. If there are none, it waits for up to wait, as
+	// Read of a feed.Feed does.
+	Read  func(ctx context.Context, after string, limit int, wait time.Duration) ([]store.Change, string, error)
+	Clock func() time.Time // the node's clock
+	Log   *slog.Logger
+}
+
+const (
+	lease = 30 * time.Second // time for which a node that dies delays the next attempt
+	spare = 5 * time.Second  // an attempt ends that long before its lease
+	idle  = 5 * time.Second  // longest time between two turns
+	busy  = time.Second      // time between two turns if another node makes attempts, or the database fails
+)
+
+// A Deliverer delivers the feed to all endpoints.
+type Deliverer struct{ hooks []*hook }
+
+// New returns a Deliverer, which delivers while Run runs.
+func New(cfg Config) *Deliverer {
+	d := &Deliverer{}
+	for _, e := range cfg.Endpoints {
+		d.hooks = append(d.hooks, &hook{Config: &cfg, sender: newSender(e, cfg.Secrets, cfg.Clock)})
+	}
+	return d
+}
+
+// Run delivers until ctx ends. It aborts the attempts in progress, which another node repeats.
+func (d *Deliverer) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, h := range d.hooks {
+		all.Go(func() { h.run(ctx) })
+	}
+	all.Wait()
+}
+
+// States returns the states of all webhooks.
+func (d *Deliverer) States() []State {
+	states := make([]State, len(d.hooks))
+	for i, h := range d.hooks {
+		states[i] = h.state()
+	}
+	return states
+}
+
+// A State is the state of a webhook at this node's last turn, a few seconds ago.
+type State struct {
+	Name     string
+	Lag      time.Duration // age of the oldest change that is not delivered; 0 if all are
+	Failures int64         // failed attempts of all nodes since the last delivery
+	Failed   int64         // failed attempts of this node since its start
+	Stopped  bool          // the endpoint has answered 410 Gone
+	Error    string        // error of the last attempt, "" after a delivery
+}
+
+// A hook delivers to one endpoint. It makes a turn at a time.
+type hook struct {
+	*Config
+	*sender
+	failed atomic.Int64 // failed attempts
+	down   bool         // the last turn could not read the next changes
+
+	mu     sync.Mutex
+	row    store.Webhook
+	oldest time.Time // time of the oldest change that is not delivered, on the node's clock; zero for none
+}
+
+func (h *hook) state() State {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := State{Name: h.Name, Failures: h.row.Failures, Failed: h.failed.Load(), Stopped: h.row.Stopped, Error: h.row.LastError}
+	if !h.oldest.IsZero() {
+		s.Lag = max(time.Since(h.oldest), time.Millisecond)
+	}
+	return s
+}
+
+func (h *hook) run(ctx context.Context) {
+	defer h.client.CloseIdleConnections()
+	for ctx.Err() == nil {
+		pause, err := h.turn(ctx)
+		if err != nil {
+			pause = busy
+			if !h.down && ctx.Err() == nil { // once per outage
+				h.Log.WarnContext(ctx, "webhook: the next changes cannot be read, so nothing is delivered; retried each second", "webhook", h.Name, "error", err)
+			}
+		}
+		h.down = err != nil
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// turn makes an attempt if there is something to deliver and the attempt is due. It returns the time
+// until the next turn.
+func (h *hook) turn(ctx context.Context) (pause time.Duration, err error) {
+	began := time.Now()
+	row, now, err := h.Store.Webhook(ctx, h.Name)
+	if err != nil {
+		return 0, err
+	}
+	due, limit, wait := isDue(row, now), 1, time.Duration(0) // one change shows the lag
+	if due {
+		limit, wait = maxChanges, idle
+	}
+	p, err := h.read(ctx, row.Position, limit, wait)
+	if err != nil {
+		return 0, err
+	}
+	h.note(row, p, began.Sub(now))
+	switch {
+	case len(p.changes) == 0, row.Stopped:
+		return idle - time.Since(began), nil // Read may have returned early
+	case !due:
+		return max(busy, min(idle, row.NextAt.Sub(now))), nil
+	}
+	leased := row
+	leased.LeasedUntil = now.Add(lease)
+	if taken, err := h.Store.SwapWebhook(ctx, row, leased); err != nil || !taken {
+		return busy, err
+	}
+	return 0, h.attempt(ctx, leased, p, began)
+}
+
+// isDue reports whether a node may make an attempt. A time that is too far in the future is from
+// before the database's clock was set back, and does not count.
+func isDue(row store.Webhook, now time.Time) bool {
+	later := func(t time.Time, most time.Duration) bool { return t.After(now) && !t.After(now.Add(most)) }
+	return !row.Stopped && !later(row.NextAt, maxPause) && !later(row.LeasedUntil, 2*lease)
+}
+
+// note keeps the state for the metrics. The database's clock is behind the node's by behind.
+func (h *hook) note(row store.Webhook, p page, behind time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.row, h.oldest = row, time.Time{}
+	if len(p.changes) > 0 {
+		h.oldest = at(p.changes[0]).Add(behind)
+	}
+}
+
+// attempt sends a page under a lease that was taken after began, and moves the position if the
+// endpoint has accepted it.
+func (h *hook) attempt(ctx context.Context, leased store.Webhook, p page, began time.Time) error {
+	sending, cancel := context.WithDeadline(ctx, began.Add(lease-spare))
+	defer cancel()
+	failed := h.send(sending, messageID(h.Name, leased.Position, p.next), p.body)
+	now := leased.LeasedUntil.Add(time.Since(began) - lease)
+	next := leased
+	next.LeasedUntil = now
+	switch {
+	case failed == nil:
+		next.Position, next.Failures, next.LastError = p.next, 0, ""
+		if leased.Failures > 0 {
+			h.Log.InfoContext(ctx, "webhook: delivers again", "webhook", h.Name, "failures", leased.Failures)
+		}
+	case ctx.Err() != nil: // the node is stopping: the attempt does not count
+	default:
+		h.failed.Add(1)
+		next.Failures, next.LastError, next.Stopped = leased.Failures+1, failed.text, failed.gone
+		next.NextAt = now.Add(failed.pause(next.Failures))
+		if leased.Failures == 0 || failed.gone {
+			h.Log.WarnContext(ctx, "webhook: an attempt failed, and all changes from there on wait", "webhook", h.Name, "error", failed.text, "stopped", failed.gone)
+		}
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.Store.Timeout)
+	defer cancel()
+	_, err := h.Store.SwapWebhook(ending, leased, next)
+	return err
+}
