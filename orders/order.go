@@ -120,6 +120,9 @@ type RowJSON struct {
 	Key *string `json:"idempotency_key"`
 }
 
+// Row returns the order in the form that operators receive.
+func (o *Order) Row() RowJSON { return RowJSON{o.JSON(), o.IdempotencyKey} }
+
 // JSON returns the order in the form of the API. It omits the columns that buyers must not
 // see.
 func (o *Order) JSON() OrderJSON {

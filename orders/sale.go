@@ -75,13 +75,23 @@ type Offer struct {
 // MarshalJSON encodes the offer in the form of openapi.yaml.
 func (o Offer) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		*Sale
-		Version   string `json:"version"`
+		SaleJSON
 		Available int64  `json:"available"`
-		OpensAt   stamp  `json:"opens_at"`
-		ClosesAt  stamp  `json:"closes_at"`
 		State     string `json:"state"`
-	}{&o.Sale, o.Version(), max(o.Available, 0), stamp(o.OpensAt), stamp(o.ClosesAt), o.State(o.Now, o.Available)})
+	}{o.JSON(), max(o.Available, 0), o.State(o.Now, o.Available)})
+}
+
+// SaleJSON contains the terms of a sale in the form of openapi.yaml.
+type SaleJSON struct {
+	*Sale
+	Version  string `json:"version"`
+	OpensAt  stamp  `json:"opens_at"`
+	ClosesAt stamp  `json:"closes_at"`
+}
+
+// JSON returns the terms of the sale in the form of the API.
+func (s *Sale) JSON() SaleJSON {
+	return SaleJSON{s, s.Version(), stamp(s.OpensAt), stamp(s.ClosesAt)}
 }
 
 // Limits of a sale's numbers. They are far beyond any shop, and a total times a price fits

@@ -107,7 +107,7 @@ func (c *demoCommand) open(ctx context.Context, stores *servers.Stores, s stream
 		Addr: addr, Redis: stores.RedisURL, SQL: stores.SQL, Secret: secret,
 		TrustedProxies: []string{"127.0.0.1"}, // the attack sends an X-Forwarded-For for each buyer
 		MaxQuantity:    max(app.UnitsPerOrder, int64(maxQuantity)),
-		Limits:         c.Limits,
-		Log:            slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Limits:         c.Limits, Changes: true,
+		Log: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 }

@@ -93,6 +93,7 @@ type commands struct {
 	Sale        saleCommand        `cmd:"" group:"operate" help:"Create, show, restock, close and archive sales."`
 	Buy         buyCommand         `cmd:"" group:"operate" help:"Buy from a running server, as a buyer would."`
 	Order       orderCommand       `cmd:"" group:"operate" help:"List, show, pay and cancel orders on a running server."`
+	Changes     changesCommand     `cmd:"" group:"operate" help:"Print what was sold: the state of every order and sale that has changed."`
 	Audit       auditCommand       `cmd:"" group:"operate" help:"Show where all units of a sale are. Exit status: 0 if they add up, 1 if they do not."`
 	Token       tokenCommand       `cmd:"" group:"operate" help:"Print a bearer token for a buyer or an operator."`
 	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Check the settings of Redis and MySQL, and print what to change and why."`

@@ -65,15 +65,23 @@ func (h *Handlers) PlaceOrder(c *gin.Context) error {
 
 // prefersAsync reports whether the request has "Prefer: respond-async" (RFC 7240).
 func prefersAsync(header http.Header) bool {
+	_, given := preference(header, "respond-async")
+	return given
+}
+
+// preference returns the value of a preference (RFC 7240), and whether the request has it. Of
+// several preferences with the name, the first counts.
+func preference(header http.Header, name string) (value string, given bool) {
 	for _, line := range header["Prefer"] {
 		for preference := range strings.SplitSeq(line, ",") {
-			name, _, _ := strings.Cut(preference, ";")
-			if strings.EqualFold(strings.TrimSpace(name), "respond-async") {
-				return true
+			preference, _, _ = strings.Cut(preference, ";")
+			key, value, _ := strings.Cut(preference, "=")
+			if strings.EqualFold(strings.TrimSpace(key), name) {
+				return strings.Trim(strings.TrimSpace(value), `"`), true
 			}
 		}
 	}
-	return false
+	return "", false
 }
 
 // GetOrder handles GET /v1/orders/{id}.

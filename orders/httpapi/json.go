@@ -189,9 +189,9 @@ func invalid(field, what string) error {
 // JSON name of the rows, usual the default of limit.
 func page[Row, JSON any](c *gin.Context, name string, usual, maximum int, show func(*Row) JSON,
 	read func(limit int, cursor string) (rows []Row, next string, err error)) error {
-	limit, err := strconv.Atoi(cmp.Or(c.Query("limit"), strconv.Itoa(usual)))
-	if err != nil || limit < 1 || limit > maximum {
-		return invalid("limit", fmt.Sprintf("must be 1 to %d", maximum))
+	limit, err := limitOf(c, usual, maximum)
+	if err != nil {
+		return err
 	}
 	rows, next, err := read(limit, c.Query("cursor"))
 	if err != nil {
@@ -203,4 +203,13 @@ func page[Row, JSON any](c *gin.Context, name string, usual, maximum int, show f
 	}
 	c.JSON(http.StatusOK, gin.H{name: list, "next_cursor": next})
 	return nil
+}
+
+// limitOf returns the parameter limit of a request.
+func limitOf(c *gin.Context, usual, maximum int) (int, error) {
+	limit, err := strconv.Atoi(cmp.Or(c.Query("limit"), strconv.Itoa(usual)))
+	if err != nil || limit < 1 || limit > maximum {
+		return 0, invalid("limit", fmt.Sprintf("must be 1 to %d", maximum))
+	}
+	return limit, nil
 }

@@ -95,7 +95,7 @@ func (h *Handlers) GetAnyOrder(c *gin.Context) error {
 	}
 	o, err := h.service.Order(ctx, buyer, id, "", "")
 	if err == nil {
-		c.JSON(http.StatusOK, row(o))
+		c.JSON(http.StatusOK, o.Row())
 	}
 	return err
 }
@@ -106,19 +106,14 @@ func (h *Handlers) ListBuyerOrders(c *gin.Context) error {
 	if !orders.IsBuyer(buyer) {
 		return invalid("buyer", "must be given, as 1 to 64 characters of A-Z a-z 0-9 . _ : -")
 	}
-	return page(c, "orders", 100, 1000, row, func(limit int, cursor string) ([]orders.Order, string, error) {
+	return page(c, "orders", 100, 1000, (*orders.Order).Row, func(limit int, cursor string) ([]orders.Order, string, error) {
 		return h.service.OrdersOfBuyer(c.Request.Context(), buyer, limit, cursor)
 	})
 }
 
-// row adds the idempotency key, which only operators see.
-func row(o *orders.Order) orders.RowJSON {
-	return orders.RowJSON{OrderJSON: o.JSON(), Key: o.IdempotencyKey}
-}
-
 // ListSaleOrders handles GET /v1/admin/sales/{sku}/orders.
 func (h *Handlers) ListSaleOrders(c *gin.Context) error {
-	return page(c, "orders", 100, 1000, row, func(limit int, cursor string) ([]orders.Order, string, error) {
+	return page(c, "orders", 100, 1000, (*orders.Order).Row, func(limit int, cursor string) ([]orders.Order, string, error) {
 		return h.service.OrdersOfSale(c.Request.Context(), c.Param("sku"), limit, cursor)
 	})
 }

@@ -39,7 +39,7 @@ func (s *Store) RecordClaim(ctx context.Context, o *orders.Order, ref string, re
 // Galera cluster, a row lock is local to one master, so the lock of the sale's row does not
 // separate the two. The cluster rolls back one of them because both write the order's row.
 func addClaim(tx *gorm.DB, o *orders.Order, claim *orders.Claim) error {
-	counted := tx.Exec("UPDATE orders SET claims = claims + 1 WHERE id = ? AND status = ? AND claims < ?", o.ID, o.Status, orders.MaxClaims)
+	counted := tx.Exec("UPDATE orders SET claims = claims + 1, change_no = NULL WHERE id = ? AND status = ? AND claims < ?", o.ID, o.Status, orders.MaxClaims)
 	if counted.Error == nil && counted.RowsAffected != 1 {
 		counted.Error = orders.ErrChanged
 	}
@@ -145,7 +145,7 @@ func markPaid(tx *gorm.DB, d orders.Decision, now time.Time) error {
 	p, _ := orders.PaymentOf(d.Queued)
 	r := tx.Model(&orders.Order{}).Where("id = ? AND status IN ? AND restored_at IS NOT NULL AND claims = ?", p.OrderID, orders.MustTakeUnitsStatuses, d.Order.Claims).
 		Updates(map[string]any{
-			"status": orders.Paid, "payment_ref": p.Ref, "paid_at": now, "closed_at": nil, "restored_at": nil, "hold_id": d.Queued.OrderID,
+			"status": orders.Paid, "payment_ref": p.Ref, "paid_at": now, "closed_at": nil, "restored_at": nil, "hold_id": d.Queued.OrderID, "change_no": nil,
 		})
 	if r.Error == nil && r.RowsAffected != 1 {
 		r.Error = orders.ErrChanged

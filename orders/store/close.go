@@ -26,7 +26,7 @@ func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, 
 		err := s.retry(ctx, func() error {
 			r := s.DB.WithContext(ctx).Model(&orders.Order{}).
 				Where("id = ? AND buyer = ? AND status = ? AND expires_at > ?", id, buyer, orders.PendingPayment, s.sqlNow()).
-				Updates(map[string]any{"status": orders.Paid, "payment_ref": ref, "paid_at": s.sqlNow()})
+				Updates(map[string]any{"status": orders.Paid, "payment_ref": ref, "paid_at": s.sqlNow(), "change_no": nil})
 			won = r.RowsAffected > 0
 			return r.Error
 		})
@@ -162,7 +162,7 @@ func closeEach(tx *gorm.DB, due []orders.Order, from, to orders.Status, now time
 		units += due[i].Quantity
 	}
 	r := tx.Model(&orders.Order{}).Where("id IN ? AND status = ?", ids, from).
-		Updates(map[string]any{"status": to, "closed_at": now})
+		Updates(map[string]any{"status": to, "closed_at": now, "change_no": nil})
 	if r.Error != nil || r.RowsAffected == int64(len(due)) {
 		return r.RowsAffected, units, r.Error
 	}

@@ -169,6 +169,7 @@ func TestSchemasAgree(t *testing.T) {
 		statement := store.DB.Model(model).Statement
 		check.Must(t, statement.Parse(model))
 		got, want := slices.Sorted(slices.Values(statement.Schema.DBNames)), slices.Sorted(slices.Values(real[table]))
+		want = slices.DeleteFunc(want, func(column string) bool { return column == "change_no" }) // only changes.go uses it
 		if !slices.Equal(got, want) {
 			t.Errorf("columns of the model of %s: got %v, want %v", table, got, want)
 		}

@@ -115,7 +115,10 @@ func writeSale(tx *gorm.DB, old *LockedSale, next orders.Sale) (orders.Sale, err
 	if !next.UpdatedAt.After(old.UpdatedAt) {
 		next.UpdatedAt = old.UpdatedAt.Add(time.Millisecond)
 	}
-	return next, tx.Select("*").Updates(&next).Error
+	if err := tx.Select("*").Updates(&next).Error; err != nil {
+		return next, err
+	}
+	return next, tx.Exec("UPDATE sales SET change_no = NULL WHERE sku = ?", next.SKU).Error
 }
 
 // Sale reads one sale. Error: ErrNotFound.

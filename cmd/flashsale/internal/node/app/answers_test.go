@@ -129,7 +129,7 @@ func TestTenFaultsAreListed(t *testing.T) {
 // browser may guess another type for JSON.
 func TestHeadersOfAnswers(t *testing.T) {
 	t.Parallel()
-	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
+	n := start(t, servertest.Open(t, servers.KindEmbedded), withChanges)
 	n.put("S", 10, 5, 900)
 	id := n.sold("S", "ann").id()
 	doc, err := openapi3.NewLoader().LoadFromData(web.OpenAPI)

@@ -18,6 +18,7 @@ import (
 	"flashsale/inventory"
 	"flashsale/inventory/coalesce"
 	"flashsale/orders/controller"
+	"flashsale/orders/feed"
 	"flashsale/orders/shop"
 	"flashsale/orders/store"
 	"flashsale/ratelimit"
@@ -39,7 +40,8 @@ type App struct {
 	web      *web.Server
 	live     *live.Live
 	crowd    *demoCrowd
-	closing  []func() // close the connections of the locks
+	feed     *feed.Feed // nil without Config.Changes
+	closing  []func()   // close the connections of the locks
 	ready    chan struct{}
 
 	rights        coalesce.Fresh[[]string] // commands that Redis refuses
@@ -120,6 +122,13 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	}
 	a.service = shop.New(service)
 	m.watch(registry, a.service, a.store, a.rdb, cfg.QueueLimit)
+	if cfg.Changes {
+		a.feed = feed.New(feed.Config{
+			Store: a.store, Log: cfg.Log,
+			Rush: func() bool { return a.service.Controller().Stats().LongestQueue > longQueue },
+		})
+		watchFeed(registry, a.feed)
+	}
 	a.live = live.New(live.Config{
 		Node: cfg.Node, Service: a.service, Store: a.store,
 		Missing: func(ctx context.Context) []string { return a.web.MissingDependencies(ctx) },
@@ -130,7 +139,7 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 		Service: a.service, Verifier: a.verifier, LimitIP: cfg.LimitIP,
 		LimitPlace: control.With(cfg.rules(web.RoutePlace)), LimitPay: control.With(cfg.rules(web.RoutePay)), LimitRead: control.With(cfg.rules(web.RouteRead)),
 		TrustedProxies: cfg.TrustedProxies, Registry: registry, Metrics: cfg.MetricsAddr == "",
-		Live: a.live, Demo: cfg.Demo, Crowd: a.crowd, PayScope: cfg.PayScope,
+		Live: a.live, Demo: cfg.Demo, Crowd: a.crowd, Feed: a.feed, PayScope: cfg.PayScope,
 		Checks: []web.Check{
 			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, SellsWithout: a.service.Controller().InDirectMode},
 			{Name: "mysql", Ask: func(ctx context.Context) error {
@@ -142,6 +151,9 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	})
 	return err
 }
+
+// longQueue is the number of orders in the queue of a SKU above which no changes are numbered.
+const longQueue = 2000
 
 func both[T any](first, second func(T)) func(T) {
 	return func(v T) { first(v); second(v) }

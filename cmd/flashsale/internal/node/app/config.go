@@ -43,6 +43,8 @@ type Config struct {
 	TokenLife      time.Duration `default:"${token_life}" help:"Longest lifetime of a token. Default ${default}." group:"Tokens"`
 	PayScope       string        `placeholder:"SCOPE" help:"For production: only tokens with this scope may pay, for any buyer. The payment provider's callback uses such a token. Default: buyers report their own payments." group:"Tokens"`
 
+	Changes bool `help:"Report the state of every order and sale at GET /v1/admin/changes. All nodes must have the same setting. Default: off, because numbering the changes costs the database about as much as selling does." group:"Changes"`
+
 	Lock        string   `default:"redis" help:"Store of the keepers' locks: redis (--redis), redlock, zookeeper or mysql (--mysql; one connection per sale). Default ${default}." group:"Locks"`
 	LockServers []string `placeholder:"SERVER" secret:"url" help:"For redlock, the URLs of an odd number of independent Redis masters, at least three. For zookeeper, host:port of each server." group:"Locks"`
 

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/inventory"
+	"flashsale/orders/feed"
 	"flashsale/orders/keeper"
 	"flashsale/orders/shop"
 	"flashsale/orders/store"
@@ -172,4 +173,11 @@ func (m *metrics) watch(r *prometheus.Registry, s *shop.Service, st *store.Store
 	gauge("flashsale_mysql_connections_bound", "Limit of the pool of database connections.", func() float64 { return float64(st.Stats().MaxOpenConnections) })
 	counter("flashsale_mysql_connection_waits_total", "Calls that waited for a connection to the database.", func() float64 { return float64(st.Stats().WaitCount) })
 	counter("flashsale_mysql_connection_wait_seconds_total", "Time that calls waited for a connection to the database.", func() float64 { return st.Stats().WaitDuration.Seconds() })
+}
+
+// watchFeed adds the metric of the feed.
+func watchFeed(r *prometheus.Registry, f *feed.Feed) {
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "flashsale_feed_lag_seconds", Help: "Time for which changes have been waiting to be reported in the feed; 0 if none waits.",
+	}, func() float64 { return f.Lag().Seconds() }))
 }

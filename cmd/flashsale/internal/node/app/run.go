@@ -45,6 +45,16 @@ func (a *App) Run(ctx context.Context) error {
 		return a.service.Run(loops)
 	})
 	g.Go(func() error { return a.crowd.Run(serving) })
+	if a.feed != nil {
+		g.Go(func() error {
+			select {
+			case <-a.ready:
+				a.feed.Run(serving) // ends all waits for changes, which would delay Shutdown
+			case <-serving.Done():
+			}
+			return nil
+		})
+	}
 	g.Go(func() error { return a.live.Run(serving) }) // ends all streams, which would delay Shutdown
 	g.Go(func() error {
 		<-gctx.Done()

@@ -40,6 +40,8 @@ const (
 
 	// ScopeAdmin is the scope of operators.
 	ScopeAdmin = "admin"
+	// ScopeChanges is the scope of the consumers that read the feed of changes.
+	ScopeChanges = "changes"
 
 	// DefaultName is the default issuer and audience.
 	DefaultName = "flashsale"

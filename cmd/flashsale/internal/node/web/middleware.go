@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -132,10 +133,10 @@ func due(last *atomic.Int64, every time.Duration) bool {
 	return now-then >= int64(every) && last.CompareAndSwap(then, now)
 }
 
-// mustHave answers 403 if the token lacks the scope.
-func (s *Server) mustHave(scope string) gin.HandlerFunc {
+// mustHave answers 403 if the token has none of the scopes.
+func (s *Server) mustHave(scopes ...string) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		if who := (auth.Identity{Scope: c.Param(scopeParam)}); !who.Has(scope) {
+		if who := (auth.Identity{Scope: c.Param(scopeParam)}); !slices.ContainsFunc(scopes, who.Has) {
 			s.fail(c, errForbidden)
 		}
 	}

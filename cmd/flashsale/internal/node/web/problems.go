@@ -47,6 +47,7 @@ var failures = []struct {
 	{orders.ErrBelowSold, 409, "below_sold", "The total would be lower than the number of units sold."},
 	{orders.ErrPrecondition, 412, "precondition_failed", "The sale is not as If-Match or If-None-Match requires: another operator has changed or created it, or it does not exist. Read it again, and send its version in quotes."},
 	{orders.ErrNotFound, 404, "not_found", "The sale or order does not exist, or it belongs to another buyer."},
+	{httpapi.ErrNoFeed, 404, "not_found", "This node has no feed of changes. Start all nodes with --changes."},
 	{httpapi.ErrMediaType, 415, "unsupported_media_type", "The body must be application/json in UTF-8, without a Content-Encoding."},
 	{auth.ErrUnauthorized, 401, "unauthorized", "A valid bearer token is needed."},
 	{errForbidden, 403, "forbidden", "The token lacks the scope that this route needs."},

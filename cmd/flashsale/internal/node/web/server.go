@@ -14,6 +14,7 @@ import (
 	"flashsale/cmd/flashsale/internal/node/auth"
 	"flashsale/cmd/flashsale/internal/node/live"
 	"flashsale/inventory/coalesce"
+	"flashsale/orders/feed"
 	"flashsale/orders/httpapi"
 	"flashsale/orders/shop"
 	"flashsale/ratelimit"
@@ -38,6 +39,7 @@ type Config struct {
 	Live           *live.Live
 	Demo           bool         // give a token to every caller
 	Crowd          Crowd        // used in demo mode only
+	Feed           *feed.Feed   // nil: no feed of changes
 	PayScope       string       // scope that may pay every order; "": buyers pay their own orders
 	Tracer         trace.Tracer // nil for no traces
 	Log            *slog.Logger
@@ -144,6 +146,8 @@ func (s *Server) routes() {
 		crowd.DELETE("", s.handle(s.endCrowd))
 	}
 
+	// Not bounded, because a reader may ask to wait for longer.
+	v1.Match(reading, "/admin/changes", s.authenticate, s.mustHave(auth.ScopeChanges, auth.ScopeAdmin), s.handle(httpapi.ListChanges(s.cfg.Feed)))
 	admin := v1.Group("/admin", s.authenticate, s.mustHave(auth.ScopeAdmin), bounded)
 	admin.PUT("/sales/:sku", s.handle(h.PutSale))
 	admin.Match(reading, "/sales/:sku/audit", s.handle(h.AuditSale))

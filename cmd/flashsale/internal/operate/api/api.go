@@ -153,3 +153,17 @@ func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 	_, err := c.call(ctx, http.MethodGet, "/v1/orders?limit=100", nil, &page, "orders")
 	return page.Orders, err
 }
+
+// A Page is a page of the feed of changes. Next is the cursor after its last change.
+type Page struct {
+	Changes []json.RawMessage
+	Next    string
+}
+
+// Changes reads up to limit changes after a cursor. If there are none, the server waits for up to
+// wait, which is at most 30 s.
+func (c *Client) Changes(ctx context.Context, after string, limit int, wait time.Duration) (p Page, err error) {
+	path := fmt.Sprintf("/v1/admin/changes?limit=%d&after=%s", limit, url.QueryEscape(after))
+	_, err = c.call(ctx, http.MethodGet, path, nil, &p, "next", "Prefer", fmt.Sprint("wait=", int(wait.Seconds())))
+	return p, err
+}
