@@ -10,8 +10,8 @@ package webhooks
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"flashsale/orders/store"
@@ -33,7 +33,7 @@ const (
 	lease = 30 * time.Second // time for which a node that dies delays the next attempt
 	spare = 5 * time.Second  // an attempt ends that long before its lease
 	idle  = 5 * time.Second  // longest time between two turns
-	busy  = time.Second      // time between two turns if another node makes attempts, or the database fails
+	busy  = time.Second      // time until the next turn if another node makes an attempt, or a read fails
 )
 
 // A Deliverer delivers the feed to all endpoints.
@@ -43,7 +43,11 @@ type Deliverer struct{ hooks []*hook }
 func New(cfg Config) *Deliverer {
 	d := &Deliverer{}
 	for _, e := range cfg.Endpoints {
-		d.hooks = append(d.hooks, &hook{Config: &cfg, sender: newSender(e, cfg.Secrets, cfg.Clock)})
+		h := &hook{Config: &cfg, Endpoint: e, client: newClient()}
+		for _, secret := range cfg.Secrets {
+			h.keys = append(h.keys, key(secret, e.Name))
+		}
+		d.hooks = append(d.hooks, h)
 	}
 	return d
 }
@@ -57,56 +61,47 @@ func (d *Deliverer) Run(ctx context.Context) {
 	all.Wait()
 }
 
+// A State is the state of a webhook at this node's last turn, a few seconds ago.
+type State struct {
+	store.Webhook
+	Lag    time.Duration // age of the oldest change that is not delivered; 0 if all are
+	Failed int64         // failed attempts of this node since its start
+}
+
 // States returns the states of all webhooks.
 func (d *Deliverer) States() []State {
 	states := make([]State, len(d.hooks))
 	for i, h := range d.hooks {
-		states[i] = h.state()
+		h.mu.Lock()
+		states[i] = State{Webhook: h.row, Failed: h.failed}
+		if states[i].Name = h.Name; !h.oldest.IsZero() {
+			states[i].Lag = max(time.Since(h.oldest), time.Millisecond)
+		}
+		h.mu.Unlock()
 	}
 	return states
 }
 
-// A State is the state of a webhook at this node's last turn, a few seconds ago.
-type State struct {
-	Name     string
-	Lag      time.Duration // age of the oldest change that is not delivered; 0 if all are
-	Failures int64         // failed attempts of all nodes since the last delivery
-	Failed   int64         // failed attempts of this node since its start
-	Stopped  bool          // the endpoint has answered 410 Gone
-	Error    string        // error of the last attempt, "" after a delivery
-}
-
-// A hook delivers to one endpoint. It makes a turn at a time.
+// A hook delivers to one endpoint.
 type hook struct {
 	*Config
-	*sender
-	failed atomic.Int64 // failed attempts
-	down   bool         // the last turn could not read the next changes
+	Endpoint
+	keys   [][]byte
+	client *http.Client
+	down   bool // the last turn could not read the next changes
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the fields below, which States reads
 	row    store.Webhook
+	failed int64
 	oldest time.Time // time of the oldest change that is not delivered, on the node's clock; zero for none
-}
-
-func (h *hook) state() State {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := State{Name: h.Name, Failures: h.row.Failures, Failed: h.failed.Load(), Stopped: h.row.Stopped, Error: h.row.LastError}
-	if !h.oldest.IsZero() {
-		s.Lag = max(time.Since(h.oldest), time.Millisecond)
-	}
-	return s
 }
 
 func (h *hook) run(ctx context.Context) {
 	defer h.client.CloseIdleConnections()
 	for ctx.Err() == nil {
 		pause, err := h.turn(ctx)
-		if err != nil {
-			pause = busy
-			if !h.down && ctx.Err() == nil { // once per outage
-				h.Log.WarnContext(ctx, "webhook: the next changes cannot be read, so nothing is delivered; retried each second", "webhook", h.Name, "error", err)
-			}
+		if err != nil && !h.down && ctx.Err() == nil { // once per outage
+			h.Log.WarnContext(ctx, "webhook: the next changes cannot be read, so nothing is delivered; retried each second", "webhook", h.Name, "error", err)
 		}
 		h.down = err != nil
 		select {
@@ -116,13 +111,13 @@ func (h *hook) run(ctx context.Context) {
 	}
 }
 
-// turn makes an attempt if there is something to deliver and the attempt is due. It returns the time
+// turn makes an attempt if there is something to deliver and an attempt is due. It returns the time
 // until the next turn.
 func (h *hook) turn(ctx context.Context) (pause time.Duration, err error) {
 	began := time.Now()
 	row, now, err := h.Store.Webhook(ctx, h.Name)
 	if err != nil {
-		return 0, err
+		return busy, err
 	}
 	due, limit, wait := isDue(row, now), 1, time.Duration(0) // one change shows the lag
 	if due {
@@ -130,9 +125,13 @@ func (h *hook) turn(ctx context.Context) (pause time.Duration, err error) {
 	}
 	p, err := h.read(ctx, row.Position, limit, wait)
 	if err != nil {
-		return 0, err
+		return busy, err
 	}
-	h.note(row, p, began.Sub(now))
+	h.mu.Lock()
+	if h.row, h.oldest = row, (time.Time{}); len(p.changes) > 0 {
+		h.oldest = at(p.changes[0]).Add(began.Sub(now))
+	}
+	h.mu.Unlock()
 	switch {
 	case len(p.changes) == 0, row.Stopped:
 		return idle - time.Since(began), nil // Read may have returned early
@@ -154,18 +153,8 @@ func isDue(row store.Webhook, now time.Time) bool {
 	return !row.Stopped && !later(row.NextAt, maxPause) && !later(row.LeasedUntil, 2*lease)
 }
 
-// note keeps the state for the metrics. The database's clock is behind the node's by behind.
-func (h *hook) note(row store.Webhook, p page, behind time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.row, h.oldest = row, time.Time{}
-	if len(p.changes) > 0 {
-		h.oldest = at(p.changes[0]).Add(behind)
-	}
-}
-
 // attempt sends a page under a lease that was taken after began, and moves the position if the
-// endpoint has accepted it.
+// endpoint has accepted the page.
 func (h *hook) attempt(ctx context.Context, leased store.Webhook, p page, began time.Time) error {
 	sending, cancel := context.WithDeadline(ctx, began.Add(lease-spare))
 	defer cancel()
@@ -181,7 +170,9 @@ func (h *hook) attempt(ctx context.Context, leased store.Webhook, p page, began 
 		}
 	case ctx.Err() != nil: // the node is stopping: the attempt does not count
 	default:
-		h.failed.Add(1)
+		h.mu.Lock()
+		h.failed++
+		h.mu.Unlock()
 		next.Failures, next.LastError, next.Stopped = leased.Failures+1, failed.text, failed.gone
 		next.NextAt = now.Add(failed.pause(next.Failures))
 		if leased.Failures == 0 || failed.gone {
