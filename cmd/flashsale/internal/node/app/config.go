@@ -21,6 +21,7 @@ import (
 
 	"flashsale/cmd/flashsale/internal/node/auth"
 	"flashsale/cmd/flashsale/internal/node/web"
+	"flashsale/orders/feed/webhooks"
 	"flashsale/ratelimit/admission"
 	"flashsale/ratelimit/limit"
 )
@@ -44,6 +45,8 @@ type Config struct {
 	PayScope       string        `placeholder:"SCOPE" help:"For production: only tokens with this scope may pay, for any buyer. The payment provider's callback uses such a token. Default: buyers report their own payments." group:"Tokens"`
 
 	Changes bool `help:"Report the state of every order and sale at GET /v1/admin/changes. All nodes must have the same setting. Default: off, because numbering the changes costs the database about as much as selling does." group:"Changes"`
+
+	Webhook []string `placeholder:"NAME=URL" secret:"all" help:"Deliver the changes to this https URL, signed as Standard Webhooks prescribes. Repeat the flag for further URLs. All nodes should have the same. Needs --changes." group:"Changes"`
 
 	Lock        string   `default:"redis" help:"Store of the keepers' locks: redis (--redis), redlock, zookeeper or mysql (--mysql; one connection per sale). Default ${default}." group:"Locks"`
 	LockServers []string `placeholder:"SERVER" secret:"url" help:"For redlock, the URLs of an odd number of independent Redis masters, at least three. For zookeeper, host:port of each server." group:"Locks"`
@@ -153,6 +156,22 @@ func (c Config) tokens(clock func() time.Time) auth.Config {
 	}
 }
 
+// endpoints returns the endpoints of the webhooks.
+func (c Config) endpoints() (all []webhooks.Endpoint, err error) {
+	names := map[string]bool{}
+	for _, text := range c.Webhook {
+		e, err := webhooks.ParseEndpoint(text, c.Demo)
+		if err == nil && names[e.Name] {
+			err = fmt.Errorf("two have the name %s", e.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		names[e.Name], all = true, append(all, e)
+	}
+	return all, nil
+}
+
 func (c Config) withDefaults() Config {
 	limits := c.Limits
 	c.QueueLimit, c.Lease, c.Drain = max(c.QueueLimit, 0), max(c.Lease, 0), max(c.Drain, 0)
@@ -197,6 +216,9 @@ func (c Config) validate() error {
 		knownRoute("limit-shadow", route)
 	}
 	c.validateLock(&f)
+	f.check(len(c.Webhook) == 0 || c.Changes, "webhook: needs --changes")
+	_, err = c.endpoints()
+	f.check(err == nil, "webhook: %w", err)
 	f.check(c.Lease >= time.Second, "lease: %s is below 1s", c.Lease)
 	// More frequent comparisons would slow down the orders.
 	f.check(c.ReconcileEvery >= 100*time.Millisecond, "reconcile-every: %s is below 100ms", c.ReconcileEvery)

@@ -11,6 +11,7 @@ import (
 
 	"flashsale/inventory"
 	"flashsale/orders/feed"
+	"flashsale/orders/feed/webhooks"
 	"flashsale/orders/keeper"
 	"flashsale/orders/shop"
 	"flashsale/orders/store"
@@ -180,4 +181,17 @@ func watchFeed(r *prometheus.Registry, f *feed.Feed) {
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "flashsale_feed_lag_seconds", Help: "Time for which changes have been waiting to be reported in the feed; 0 if none waits.",
 	}, func() float64 { return f.Lag().Seconds() }))
+}
+
+// watchWebhooks adds the metrics of the webhooks.
+func watchWebhooks(r *prometheus.Registry, d *webhooks.Deliverer) {
+	for i, w := range d.States() {
+		labels := prometheus.Labels{"name": w.Name}
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "flashsale_webhook_lag_seconds", Help: "Age of the oldest change that is not delivered to the webhook; 0 if all are.", ConstLabels: labels,
+		}, func() float64 { return d.States()[i].Lag.Seconds() }))
+		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "flashsale_webhook_failures_total", Help: "Failed attempts of this node to deliver to the webhook.", ConstLabels: labels,
+		}, func() float64 { return float64(d.States()[i].Failed) }))
+	}
 }

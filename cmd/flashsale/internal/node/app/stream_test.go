@@ -75,6 +75,7 @@ type seen struct {
 	Nodes  []seenNode
 	Sales  []seenRow
 	Events []seenEntry
+	Feed   []seenConsumer
 	Points []seenPoint
 	Point  seenPoint
 	SKU    string
@@ -87,6 +88,13 @@ type seen struct {
 type (
 	seenEntry struct{ What, SKU, Says string }
 	seenPoint struct{ At, Accepted, Available, Sold float64 }
+
+	seenConsumer struct {
+		Name, Error string
+		Lag         float64 `json:"lag_s"`
+		Failures    int
+		Stopped     bool
+	}
 )
 
 // seenRow is a sale in the overview.

@@ -34,6 +34,7 @@ type (
 		Missing []string   `json:"missing"`
 		Point   ratePoint  `json:"point"`  // the latest of this node; its time is 0 before the first one
 		Events  []logEntry `json:"events"` // the latest of this node
+		Feed    []consumer `json:"feed"`   // the feed of changes, and its webhooks; empty if it is off
 	}
 	// A saleRow describes a sale. Its figures come from the balance, so they add up.
 	// If the balance is outdated, total, available and sold are read separately. Paid is
@@ -47,6 +48,14 @@ type (
 		Direct  bool         `json:"direct"`
 		Keeper  string       `json:"keeper"`  // node; "" if no heartbeat contains the sale
 		Balance *balance     `json:"balance"` // result of the keeper's last comparison; null before the first comparison
+	}
+	// A consumer is a webhook or, without a name, the feed itself.
+	consumer struct {
+		Name     string  `json:"name"`
+		Lag      float64 `json:"lag_s"`    // age of the oldest change that is not delivered, or has no number
+		Failures int64   `json:"failures"` // failed attempts since the last delivery
+		Stopped  bool    `json:"stopped"`
+		Error    string  `json:"error"`
 	}
 	nodeView struct {
 		Node  string   `json:"node"`
@@ -71,6 +80,12 @@ func (l *Live) withListed(skus []string) []string {
 func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
 	v := overview{Sales: []saleRow{}, Nodes: []nodeView{}, All: sumRates(nodes), Missing: []string{}, Point: l.events.last()}
 	paid, p99 := l.events.latest(&v)
+	if v.Feed = []consumer{}; l.cfg.Feed != nil {
+		v.Feed = append(v.Feed, consumer{Lag: l.cfg.Feed.Lag().Seconds()})
+		for _, w := range l.cfg.Webhooks.States() {
+			v.Feed = append(v.Feed, consumer{w.Name, w.Lag.Seconds(), w.Failures, w.Stopped, w.LastError})
+		}
+	}
 	for i := range offers {
 		o := &offers[i]
 		row := saleRow{Sale: *o, Sold: o.Sold, Queued: o.QueuedOrders, P99: p99[o.SKU], Direct: o.SoldDirect()}
