@@ -116,7 +116,7 @@ type Service struct {
 // on another node.
 func New(cfg Config) *Service {
 	cfg = cfg.withDefaults()
-	s := &Service{cfg: cfg, store: cfg.Store, gate: cfg.Gate, waiters: &waiters{}, gateTimeout: 2 * time.Second}
+	s := &Service{cfg: cfg, store: cfg.Store, gate: cfg.Gate, waiters: &waiters{}, gateTimeout: max(cfg.Wait, 2*time.Second)}
 	s.controller = controller.New(controller.Config{
 		Store: cfg.Store, Gate: cfg.Gate, Redis: cfg.Redis, Prefix: cfg.Prefix, Locks: cfg.Locks, Clock: cfg.Clock, Log: cfg.Log,
 		Deliver: s.waiters.notify, OnCommit: cfg.OnCommit, Keeper: cfg.Keeper, Direct: cfg.Direct,
