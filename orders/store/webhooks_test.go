@@ -12,8 +12,8 @@ import (
 	"flashsale/orders"
 )
 
-// Of several nodes that lease a webhook at once, one succeeds. After the lease has been taken by
-// another node or the webhook has been resumed, its former owner changes nothing.
+// If several nodes lease a webhook at once, one of them succeeds. After another node has taken the
+// lease, or an operator has resumed the webhook, the former owner of the lease changes nothing.
 func TestWebhookLease(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, dsn string) {
 		s := openStore(t, dsn)

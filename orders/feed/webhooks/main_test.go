@@ -235,7 +235,8 @@ func start(t testing.TB, loop func(context.Context)) (stop func()) {
 	return stop
 }
 
-// inTime runs f in a bubble of testing/synctest, with a store on SQLite, whose clock is the bubble's.
+// inTime runs f in a bubble of testing/synctest. The store is on SQLite, which uses the clock of the
+// bubble.
 func inTime(t *testing.T, orders int, f func(t *testing.T, st *store.Store, ids []string)) {
 	servertest.Bubble(t, func(t *testing.T) {
 		st, ids := openStore(t, servertest.OpenSQL(t, servers.KindEmbedded), orders)

@@ -159,8 +159,9 @@ func (h *hook) send(ctx context.Context, id string, body []byte) *failure {
 	return f
 }
 
-// pause returns the time until the next attempt after so many failures: what the endpoint has asked
-// for, within bounds, or else the next of pauses, up to an eighth shorter or longer.
+// pause returns the time until the next attempt after a number of failures in a row. It is the
+// Retry-After of the endpoint, within bounds. Without a Retry-After it is one of pauses, up to an
+// eighth shorter or longer, so that the webhooks of one endpoint do not all retry at once.
 func (f *failure) pause(failures int64) time.Duration {
 	if f.after > 0 {
 		return min(max(f.after, pauses[0]), maxPause)

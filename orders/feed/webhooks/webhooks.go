@@ -146,11 +146,11 @@ func (h *hook) turn(ctx context.Context) (pause time.Duration, err error) {
 	return 0, h.attempt(ctx, leased, p, began)
 }
 
-// isDue reports whether a node may make an attempt. A time that is too far in the future is from
+// isDue reports whether a node may make an attempt at that time. A time that is too far in the future is from
 // before the database's clock was set back, and does not count.
 func isDue(row store.Webhook, now time.Time) bool {
 	later := func(t time.Time, most time.Duration) bool { return t.After(now) && !t.After(now.Add(most)) }
-	return !row.Stopped && !later(row.NextAt, maxPause) && !later(row.LeasedUntil, 2*lease)
+	return !later(row.NextAt, maxPause) && !later(row.LeasedUntil, 2*lease)
 }
 
 // attempt sends a page under a lease that was taken after began, and moves the position if the
