@@ -32,60 +32,67 @@ func (c *webhookSecret) Run(s streams) error {
 	return err
 }
 
-type webhookList struct {
+type databaseFlag struct {
 	MySQL string `name:"mysql" required:"" placeholder:"DSN" help:"Data source name of the database, as in serve --mysql."`
+}
+
+// open calls do with the store of the database.
+func (f *databaseFlag) open(do func(*store.Store) error) error {
+	st, err := store.Open(f.MySQL, store.Config{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = st.Close() }()
+	return do(st)
+}
+
+type webhookList struct {
+	databaseFlag `embed:""`
 }
 
 // Run prints one line for each webhook that a node has been started with.
 func (c *webhookList) Run(ctx context.Context, s streams) error {
-	st, err := store.Open(c.MySQL, store.Config{})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = st.Close() }()
-	rows, err := st.Webhooks(ctx)
-	if err != nil {
-		return err
-	}
-	var t report.Text
-	t.Row("NAME", "STATE", "FAILURES", "OLDEST UNDELIVERED", "NEXT ATTEMPT", "LAST ERROR")
-	for _, w := range rows {
-		changes, _, err := st.Changes(ctx, w.Position, 1)
+	return c.open(func(st *store.Store) error {
+		rows, err := st.Webhooks(ctx)
 		if err != nil {
-			return fmt.Errorf("webhook %s: %w (flashsale webhook resume %s --after CURSOR)", w.Name, err, w.Name)
+			return err
 		}
-		state, oldest, next := "up", "", ""
-		if len(changes) > 0 {
-			at := time.UnixMilli(changes[0].No)
-			oldest = moment(&at)
+		var t report.Text
+		t.Row("NAME", "STATE", "FAILURES", "OLDEST UNDELIVERED", "LAST ERROR")
+		for _, w := range rows {
+			state := "up"
+			if w.Stopped {
+				state = "stopped"
+			} else if w.Failures > 0 {
+				state = "failing"
+			}
+			changes, _, err := st.Changes(ctx, w.Position, 1)
+			if err != nil {
+				return fmt.Errorf("webhook %s: %w", w.Name, err)
+			}
+			var oldest time.Time
+			if len(changes) > 0 {
+				oldest = time.UnixMilli(changes[0].No)
+			}
+			t.Row(w.Name, state, w.Failures, moment(&oldest), client.Printable(w.LastError))
 		}
-		switch {
-		case w.Stopped:
-			state = "stopped"
-		case w.Failures > 0:
-			state, next = "failing", moment(&w.NextAt)
-		}
-		t.Row(w.Name, state, w.Failures, oldest, next, client.Printable(w.LastError))
-	}
-	return t.Write(s.out)
+		return t.Write(s.out)
+	})
 }
 
 type webhookResume struct {
-	Name  string  `arg:"" help:"Name of the webhook."`
-	After *string `placeholder:"CURSOR" help:"Continue after this cursor of the feed; with --after= at the beginning of the feed. Default: the first change that is not delivered."`
-	MySQL string  `name:"mysql" required:"" placeholder:"DSN" help:"Data source name of the database, as in serve --mysql."`
+	Name         string  `arg:"" help:"Name of the webhook."`
+	After        *string `placeholder:"CURSOR" help:"Continue after this cursor of the feed; with --after= at the beginning of the feed. Default: the first change that is not delivered."`
+	databaseFlag `embed:""`
 }
 
 // Run changes the row of the webhook, which the nodes read every few seconds.
 func (c *webhookResume) Run(ctx context.Context, s streams) error {
-	st, err := store.Open(c.MySQL, store.Config{})
-	if err != nil {
+	return c.open(func(st *store.Store) error {
+		err := st.ResumeWebhook(ctx, c.Name, c.After)
+		if err == nil {
+			_, err = fmt.Fprintf(s.out, "%s continues within seconds\n", c.Name)
+		}
 		return err
-	}
-	defer func() { _ = st.Close() }()
-	if err := st.ResumeWebhook(ctx, c.Name, c.After); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(s.out, "%s continues within seconds\n", c.Name)
-	return err
+	})
 }

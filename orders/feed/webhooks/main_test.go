@@ -1,7 +1,6 @@
 package webhooks
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -44,54 +43,34 @@ func openStore(t testing.TB, dsn string, n int) (*store.Store, []string) {
 	return st, kit.InsertPendingOrders(t, st.DB, n)
 }
 
-// A request is what a receiver has received.
-type request struct {
-	at     time.Time
-	header http.Header
-	body   []byte
-	items  []item
-}
-
-// An item is a change as a consumer reads it.
-type item struct {
-	No    int64
-	Kind  string
-	Order struct{ ID, Status string }
-	Sale  struct {
-		SKU   string
-		Total int64
+type (
+	// A request is what a receiver has received.
+	request struct {
+		at       time.Time
+		header   http.Header
+		body     []byte
+		items    []item
+		accepted bool // answered with a 2xx
 	}
-}
-
-// A receiver is an endpoint that verifies each request with the library of Standard Webhooks. answer
-// answers the i-th request, which counts from 0. A request that is answered with a 2xx is accepted.
-type receiver struct {
-	t      testing.TB
-	verify *standardwebhooks.Webhook
-	answer func(w http.ResponseWriter, i int)
-
-	mu       sync.Mutex
-	requests []request
-	accepted []int // index of the accepted requests
-	news     chan struct{}
-}
-
-func newReceiver(t testing.TB, answer func(w http.ResponseWriter, i int)) *receiver {
-	verify, err := standardwebhooks.NewWebhook(Secret([]byte(secret), hookName))
-	check.Must(t, err)
-	return &receiver{t: t, verify: verify, answer: answer, news: make(chan struct{}, 1)}
-}
-
-// status is a ResponseWriter that keeps the status.
-type status struct {
-	http.ResponseWriter
-	code int
-}
-
-func (s *status) WriteHeader(code int) { s.code = code; s.ResponseWriter.WriteHeader(code) }
-
-// Unwrap is for http.ResponseController.
-func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+	// An item is a change as a consumer reads it.
+	item struct {
+		No    int64
+		Order struct{ ID, Status string }
+		Sale  struct {
+			SKU   string
+			Total int64
+		}
+	}
+	// A receiver is an endpoint that verifies each request with the library of Standard Webhooks.
+	receiver struct {
+		t testing.TB
+		// answer returns the status of the answer to the i-th request, which counts from 0. If it has
+		// answered itself, it returns 0.
+		answer   func(w http.ResponseWriter, i int) (status int)
+		mu       sync.Mutex
+		requests []request
+	}
+)
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
@@ -109,27 +88,27 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	err = json.Unmarshal(body, &content)
 	items := content.Data.Changes
 	if err != nil || content.Type != "changes" || content.Data.Next == "" || len(items) == 0 || len(items) > maxChanges ||
-		content.Timestamp.UnixMilli() != items[len(items)-1].No || len(body) >= 20_000 {
+		content.Timestamp.UnixMilli() != items[len(items)-1].No || len(body) >= maxBody {
 		r.t.Errorf("body of %d bytes: got error %v, %.300s", len(body), err, body)
 	}
-	if err := r.verify.Verify(body, req.Header); err != nil {
-		r.t.Errorf("signature of %v: got error %v, want none", req.Header, err)
+	for _, secret := range []string{secret, former} {
+		verify, err := standardwebhooks.NewWebhook(Secret([]byte(secret), hookName))
+		check.OK(r.t, err)
+		check.OK(r.t, verify.Verify(body, req.Header))
 	}
 	r.mu.Lock()
 	i := len(r.requests)
-	r.requests = append(r.requests, request{time.Now(), req.Header, body, items})
+	r.requests = append(r.requests, request{at: time.Now(), header: req.Header, body: body, items: items})
 	r.mu.Unlock()
-	s := &status{w, http.StatusOK}
+	status := http.StatusOK
 	if r.answer != nil {
-		r.answer(s, i)
+		status = r.answer(w, i)
 	}
-	if r.mu.Lock(); s.code/100 == 2 {
-		r.accepted = append(r.accepted, i)
-	}
+	r.mu.Lock()
+	r.requests[i].accepted = status == http.StatusOK
 	r.mu.Unlock()
-	select {
-	case r.news <- struct{}{}:
-	default:
+	if status != 0 {
+		w.WriteHeader(status)
 	}
 }
 
@@ -140,55 +119,50 @@ func (r *receiver) received() []request {
 	return slices.Clone(r.requests)
 }
 
-// ledger returns what a consumer knows that has applied the accepted requests in their order. A
-// change with an older number than the one before is an error.
+// ledger returns what a consumer knows that has applied the accepted requests in their order. It
+// reports a change with an older number than the one before as an error.
 func (r *receiver) ledger() map[string]string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	known, numbers := map[string]string{}, map[string]int64{}
-	for _, i := range r.accepted {
-		for _, c := range r.requests[i].items {
-			id, state := c.Order.ID, c.Order.Status
-			if c.Kind == "sale" {
-				id, state = c.Sale.SKU, fmt.Sprint(c.Sale.Total)
-			}
+	for _, q := range r.received() {
+		for i := 0; i < len(q.items) && q.accepted; i++ {
+			c, id := q.items[i], q.items[i].Order.ID+q.items[i].Sale.SKU
 			if c.No < numbers[id] {
 				r.t.Errorf("change %d of %s after its change %d: it is reported backwards", c.No, id, numbers[id])
 			}
-			known[id], numbers[id] = state, c.No
+			known[id], numbers[id] = fmt.Sprint(c.Order.Status, c.Sale.Total), c.No
 		}
 	}
 	return known
 }
 
-// rows returns what a consumer should know.
-func rows(t testing.TB, st *store.Store) map[string]string {
-	t.Helper()
+// knows reports whether the receiver knows the state of all rows.
+func (r *receiver) knows(st *store.Store) bool {
 	var sale orders.Sale
-	check.Must(t, st.DB.Where("sku = 'S'").Take(&sale).Error)
-	known := map[string]string{"S": fmt.Sprint(sale.Total)}
-	for id, o := range kit.RowsOf(t, st.DB) {
-		known[id] = string(o.Status)
+	check.Must(r.t, st.DB.Where("sku = 'S'").Take(&sale).Error)
+	want := map[string]string{"S": fmt.Sprint(sale.Total)}
+	for id, o := range kit.RowsOf(r.t, st.DB) {
+		want[id] = fmt.Sprint(o.Status, 0)
 	}
-	return known
+	return maps.Equal(r.ledger(), want)
 }
 
-// knows reports whether the receiver knows all rows.
-func (r *receiver) knows(st *store.Store) bool { return maps.Equal(r.ledger(), rows(r.t, st)) }
-
-// pipes is a network of one server, without sockets, so it works in a bubble of testing/synctest.
-// Unlike a socket it buffers nothing, so a server knows how much the client has read.
+// pipes is a network with one server and without sockets, so it works in a bubble of testing/synctest.
+// Unlike a socket it buffers nothing, so the server knows how much the client has read.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
-	conn, ok := <-p
-	if !ok {
-		return nil, net.ErrClosed
+	if conn, ok := <-p; ok {
+		return conn, nil
 	}
-	return conn, nil
+	return nil, net.ErrClosed
 }
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
+	here, there := net.Pipe()
+	p <- there
+	return here, nil
+}
 
 // serve runs h on a new network, and returns the network.
 func serve(t testing.TB, h http.Handler) pipes {
@@ -199,40 +173,29 @@ func serve(t testing.TB, h http.Handler) pipes {
 	return p
 }
 
-// node runs a feed and a deliverer to the servers of the network until stop is called. If network is
-// nil, it is that of the machine.
+// node runs a feed and a deliverer until stop is called. If network is nil, it is that of the machine.
 func node(t testing.TB, st *store.Store, network pipes, url string) (d *Deliverer, stop func()) {
-	t.Helper()
 	f := feed.New(feed.Config{Store: st, Log: check.Log(t)})
-	stopFeed := start(t, f.Run)
-	d, stopDeliverer := deliver(t, st, f.Read, network, url)
-	return d, func() { stopDeliverer(); stopFeed() }
+	return run(t, st, network, url, f.Read, f.Run)
 }
 
-// deliver is node without a feed.
-func deliver(t testing.TB, st *store.Store, read func(context.Context, string, int, time.Duration) ([]store.Change, string, error), network pipes, url string) (d *Deliverer, stop func()) {
+// run is node with a function that reads the feed, and with other loops than that of the feed.
+func run(t testing.TB, st *store.Store, network pipes, url string, read func(context.Context, string, int, time.Duration) ([]store.Change, string, error), loops ...func(context.Context)) (d *Deliverer, stop func()) {
 	d = New(Config{
-		Endpoints: []Endpoint{{hookName, url}}, Secrets: [][]byte{[]byte(secret), []byte(former)},
+		URLs: map[string]string{hookName: url}, Secrets: [][]byte{[]byte(secret), []byte(former)},
 		Store: st, Read: read, Clock: time.Now, Log: check.Log(t),
 	})
 	if network != nil {
-		d.hooks[0].client.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) {
-			here, there := net.Pipe()
-			network <- there
-			return here, nil
-		}
+		d.hooks[0].client.Transport.(*http.Transport).DialContext = network.dial
 	}
-	return d, start(t, d.Run)
-}
-
-// start runs a loop until stop is called.
-func start(t testing.TB, loop func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { loop(ctx) })
+	for _, loop := range append(loops, d.Run) {
+		running.Go(func() { loop(ctx) })
+	}
 	stop = func() { cancel(); running.Wait() }
 	t.Cleanup(stop)
-	return stop
+	return d, stop
 }
 
 // inTime runs f in a bubble of testing/synctest. The store is on SQLite, which uses the clock of the
@@ -253,13 +216,3 @@ func until(t testing.TB, what string, ok func() bool) {
 		}
 	}
 }
-
-// zeros is a body that has no end. It counts its bytes.
-func zeros(w io.Writer) (n int64) {
-	n, _ = io.Copy(w, io.LimitReader(endless{}, 10<<20))
-	return n
-}
-
-type endless struct{}
-
-func (endless) Read(b []byte) (int, error) { return copy(b, bytes.Repeat([]byte{0}, len(b))), nil }

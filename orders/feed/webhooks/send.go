@@ -34,17 +34,14 @@ const (
 // pauses are the times from a failed attempt to the next one. The last one is repeated.
 var pauses = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 5 * time.Minute}
 
-// An Endpoint is the receiver of a webhook.
-type Endpoint struct{ Name, URL string }
-
-// ParseEndpoint parses NAME=URL. Only if plain is true, the URL may be an http URL.
-func ParseEndpoint(text string, plain bool) (Endpoint, error) {
-	name, link, _ := strings.Cut(text, "=")
+// Check returns an error if a webhook cannot have this name or URL. Only if plain is true, the URL may
+// be an http URL.
+func Check(name, link string, plain bool) error {
 	u, err := url.Parse(link)
 	if err != nil || !orders.IsSKU(name) || u.Hostname() == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && (u.Scheme != "http" || !plain) {
-		return Endpoint{}, errors.New("want NAME=URL: a name of 1 to 64 characters of A-Z a-z 0-9 . _ -, and an https URL without a user and without a fragment (a demo may use http)")
+		return errors.New("want NAME=URL: a name of 1 to 64 characters of A-Z a-z 0-9 . _ -, and an https URL without a user and without a fragment (a demo may use http)")
 	}
-	return Endpoint{name, link}, nil
+	return nil
 }
 
 // Secret returns the secret with which the receiver of a webhook verifies signatures, in the form
@@ -75,19 +72,14 @@ func at(c store.Change) time.Time { return time.UnixMilli(c.No).UTC() }
 // read reads the next page. If the changes take too many bytes, it reads fewer. The same changes
 // after the same cursor make the same page, on any node.
 func (h *hook) read(ctx context.Context, after string, limit int, wait time.Duration) (p page, err error) {
-	type data struct {
-		Changes []store.Change `json:"changes"`
-		Next    string         `json:"next"`
-	}
 	for ; ; limit, wait = limit/2, 0 {
 		if p.changes, p.next, err = h.Read(ctx, after, limit, wait); err != nil || len(p.changes) == 0 {
 			return p, err
 		}
-		p.body, err = json.Marshal(struct {
-			Type      string    `json:"type"`
-			Timestamp time.Time `json:"timestamp"`
-			Data      data      `json:"data"`
-		}{"changes", at(p.changes[len(p.changes)-1]), data{p.changes, p.next}})
+		p.body, err = json.Marshal(map[string]any{
+			"type": "changes", "timestamp": at(p.changes[len(p.changes)-1]),
+			"data": map[string]any{"changes": p.changes, "next": p.next},
+		})
 		if err != nil || len(p.body) < maxBody || limit == 1 {
 			return p, err
 		}
@@ -111,60 +103,49 @@ func newClient() *http.Client {
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// A failure is the outcome of an attempt that was not answered with a 2xx.
-type failure struct {
-	text  string        // up to maxError bytes of UTF-8
-	gone  bool          // 410: the endpoint wants no more
-	after time.Duration // Retry-After, or 0
-}
-
-func newFailure(format string, args ...any) *failure {
-	text := fmt.Sprintf(format, args...)
-	return &failure{text: strings.ToValidUTF8(text[:min(len(text), maxError)], "")}
-}
-
-// send sends a page once. It returns nil if the endpoint has answered with a 2xx.
-func (h *hook) send(ctx context.Context, id string, body []byte) *failure {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(body))
+// send sends a page once. It returns an error if the endpoint has not answered with a 2xx.
+func (h *hook) send(ctx context.Context, id string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URLs[h.name], bytes.NewReader(body))
 	if err != nil {
-		return newFailure("%v", err)
+		return nil, err
 	}
-	now := h.Clock()
+	now := h.Clock().Unix()
 	signatures := make([]string, len(h.keys))
 	for i, key := range h.keys {
-		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(sum(key, fmt.Sprintf("%s.%d.%s", id, now.Unix(), body)))
+		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(sum(key, fmt.Sprintf("%s.%d.%s", id, now, body)))
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "flashsale")
 	req.Header.Set("Webhook-Id", id)
-	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
+	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(now, 10))
 	req.Header.Set("Webhook-Signature", strings.Join(signatures, " "))
 	res, err := h.client.Do(req)
 	if err != nil {
-		return newFailure("%v", errors.Unwrap(err)) // without the URL, which may contain a secret of the endpoint
+		return nil, errors.Unwrap(err) // without the URL, which may contain a secret of the endpoint
 	}
 	defer func() { _ = res.Body.Close() }()
 	answer, _ := io.ReadAll(io.LimitReader(res.Body, maxAnswer)) // so that the connection can be used again
-	if res.StatusCode/100 == 2 {
-		return nil
+	if res.StatusCode/100 != 2 {
+		err = fmt.Errorf("the endpoint answered %d %s: %.200q", res.StatusCode, http.StatusText(res.StatusCode), answer)
 	}
-	f := newFailure("the endpoint answered %d %s: %.200q", res.StatusCode, http.StatusText(res.StatusCode), answer)
-	f.gone = res.StatusCode == http.StatusGone
-	asked := res.Header.Get("Retry-After")
-	if seconds, err := strconv.ParseInt(asked, 10, 32); err == nil {
-		f.after = time.Duration(seconds) * time.Second
-	} else if t, err := http.ParseTime(asked); err == nil {
-		f.after = t.Sub(now)
-	}
-	return f
+	return res, err
 }
 
-// pause returns the time until the next attempt after a number of failures in a row. It is the
-// Retry-After of the endpoint, within bounds. Without a Retry-After it is one of pauses, up to an
+// pauseAfter returns the time until the next attempt after a number of failures in a row. It is the
+// Retry-After of the response, within bounds. Without a Retry-After it is one of pauses, up to an
 // eighth shorter or longer, so that the webhooks of one endpoint do not all retry at once.
-func (f *failure) pause(failures int64) time.Duration {
-	if f.after > 0 {
-		return min(max(f.after, pauses[0]), maxPause)
+func pauseAfter(failures int64, res *http.Response, now time.Time) time.Duration {
+	var asked time.Duration
+	if res != nil {
+		header := res.Header.Get("Retry-After")
+		if seconds, err := strconv.ParseInt(header, 10, 32); err == nil {
+			asked = time.Duration(seconds) * time.Second
+		} else if t, err := http.ParseTime(header); err == nil {
+			asked = t.Sub(now)
+		}
+	}
+	if asked > 0 {
+		return min(max(asked, pauses[0]), maxPause)
 	}
 	d := pauses[min(failures, int64(len(pauses)))-1]
 	return d - d/8 + rand.N(d/4)

@@ -10,7 +10,10 @@ package webhooks
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,9 +22,9 @@ import (
 
 // Config of a Deliverer.
 type Config struct {
-	Endpoints []Endpoint
-	Secrets   [][]byte // secrets of the service: the current one and, if there is one, the former one
-	Store     *store.Store
+	URLs    map[string]string // URL of each webhook, by its name
+	Secrets [][]byte          // secrets of the service: the current one and, if there is one, the former one
+	Store   *store.Store
 	// Read returns up to limit changes after a cursor. If there are none, it waits for up to wait, as
 	// Read of a feed.Feed does.
 	Read  func(ctx context.Context, after string, limit int, wait time.Duration) ([]store.Change, string, error)
@@ -36,16 +39,16 @@ const (
 	busy  = time.Second      // time until the next turn if another node makes an attempt, or a read fails
 )
 
-// A Deliverer delivers the feed to all endpoints.
+// A Deliverer delivers the feed to all webhooks.
 type Deliverer struct{ hooks []*hook }
 
 // New returns a Deliverer, which delivers while Run runs.
 func New(cfg Config) *Deliverer {
 	d := &Deliverer{}
-	for _, e := range cfg.Endpoints {
-		h := &hook{Config: &cfg, Endpoint: e, client: newClient()}
+	for _, name := range slices.Sorted(maps.Keys(cfg.URLs)) {
+		h := &hook{Config: &cfg, name: name, client: newClient(), state: State{Name: name}}
 		for _, secret := range cfg.Secrets {
-			h.keys = append(h.keys, key(secret, e.Name))
+			h.keys = append(h.keys, key(secret, name))
 		}
 		d.hooks = append(d.hooks, h)
 	}
@@ -63,19 +66,20 @@ func (d *Deliverer) Run(ctx context.Context) {
 
 // A State is the state of a webhook at this node's last turn, a few seconds ago.
 type State struct {
-	store.Webhook
-	Lag    time.Duration // age of the oldest change that is not delivered; 0 if all are
-	Failed int64         // failed attempts of this node since its start
+	Name     string  `json:"name"`
+	Lag      float64 `json:"lag_s"`    // age of the oldest change that is not delivered; 0 if all are
+	Failures int64   `json:"failures"` // failed attempts of all nodes since the last delivery
+	Stopped  bool    `json:"stopped"`  // the endpoint has answered 410 Gone
+	Error    string  `json:"error"`    // of the last attempt; "" after a delivery
 }
 
-// States returns the states of all webhooks.
+// States returns the states of all webhooks, sorted by name.
 func (d *Deliverer) States() []State {
 	states := make([]State, len(d.hooks))
 	for i, h := range d.hooks {
 		h.mu.Lock()
-		states[i] = State{Webhook: h.row, Failed: h.failed}
-		if states[i].Name = h.Name; !h.oldest.IsZero() {
-			states[i].Lag = max(time.Since(h.oldest), time.Millisecond)
+		if states[i] = h.state; !h.oldest.IsZero() {
+			states[i].Lag = max(time.Since(h.oldest).Seconds(), 0.001)
 		}
 		h.mu.Unlock()
 	}
@@ -85,14 +89,13 @@ func (d *Deliverer) States() []State {
 // A hook delivers to one endpoint.
 type hook struct {
 	*Config
-	Endpoint
+	name   string
 	keys   [][]byte
 	client *http.Client
 	down   bool // the last turn could not read the next changes
 
-	mu     sync.Mutex // guards the fields below, which States reads
-	row    store.Webhook
-	failed int64
+	mu     sync.Mutex // guards the fields below
+	state  State
 	oldest time.Time // time of the oldest change that is not delivered, on the node's clock; zero for none
 }
 
@@ -101,7 +104,7 @@ func (h *hook) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		pause, err := h.turn(ctx)
 		if err != nil && !h.down && ctx.Err() == nil { // once per outage
-			h.Log.WarnContext(ctx, "webhook: the next changes cannot be read, so nothing is delivered; retried each second", "webhook", h.Name, "error", err)
+			h.Log.WarnContext(ctx, "webhook: the next changes cannot be read, so nothing is delivered; retried each second", "webhook", h.name, "error", err)
 		}
 		h.down = err != nil
 		select {
@@ -115,7 +118,7 @@ func (h *hook) run(ctx context.Context) {
 // until the next turn.
 func (h *hook) turn(ctx context.Context) (pause time.Duration, err error) {
 	began := time.Now()
-	row, now, err := h.Store.Webhook(ctx, h.Name)
+	row, now, err := h.Store.Webhook(ctx, h.name)
 	if err != nil {
 		return busy, err
 	}
@@ -128,7 +131,8 @@ func (h *hook) turn(ctx context.Context) (pause time.Duration, err error) {
 		return busy, err
 	}
 	h.mu.Lock()
-	if h.row, h.oldest = row, (time.Time{}); len(p.changes) > 0 {
+	h.state = State{Name: h.name, Failures: row.Failures, Stopped: row.Stopped, Error: row.LastError}
+	if h.oldest = (time.Time{}); len(p.changes) > 0 {
 		h.oldest = at(p.changes[0]).Add(began.Sub(now))
 	}
 	h.mu.Unlock()
@@ -146,8 +150,8 @@ func (h *hook) turn(ctx context.Context) (pause time.Duration, err error) {
 	return 0, h.attempt(ctx, leased, p, began)
 }
 
-// isDue reports whether a node may make an attempt at that time. A time that is too far in the future is from
-// before the database's clock was set back, and does not count.
+// isDue reports whether a node may make an attempt at that time. A time that is too far in the future
+// is from before the database's clock was set back, and does not count.
 func isDue(row store.Webhook, now time.Time) bool {
 	later := func(t time.Time, most time.Duration) bool { return t.After(now) && !t.After(now.Add(most)) }
 	return !later(row.NextAt, maxPause) && !later(row.LeasedUntil, 2*lease)
@@ -158,29 +162,27 @@ func isDue(row store.Webhook, now time.Time) bool {
 func (h *hook) attempt(ctx context.Context, leased store.Webhook, p page, began time.Time) error {
 	sending, cancel := context.WithDeadline(ctx, began.Add(lease-spare))
 	defer cancel()
-	failed := h.send(sending, messageID(h.Name, leased.Position, p.next), p.body)
-	now := leased.LeasedUntil.Add(time.Since(began) - lease)
+	res, err := h.send(sending, messageID(h.name, leased.Position, p.next), p.body)
 	next := leased
-	next.LeasedUntil = now
+	next.LeasedUntil = leased.LeasedUntil.Add(time.Since(began) - lease) // now
 	switch {
-	case failed == nil:
+	case err == nil:
 		next.Position, next.Failures, next.LastError = p.next, 0, ""
 		if leased.Failures > 0 {
-			h.Log.InfoContext(ctx, "webhook: delivers again", "webhook", h.Name, "failures", leased.Failures)
+			h.Log.InfoContext(ctx, "webhook: delivers again", "webhook", h.name, "failures", leased.Failures)
 		}
-	case ctx.Err() != nil: // the node is stopping: the attempt does not count
-	default:
-		h.mu.Lock()
-		h.failed++
-		h.mu.Unlock()
-		next.Failures, next.LastError, next.Stopped = leased.Failures+1, failed.text, failed.gone
-		next.NextAt = now.Add(failed.pause(next.Failures))
-		if leased.Failures == 0 || failed.gone {
-			h.Log.WarnContext(ctx, "webhook: an attempt failed, and all changes from there on wait", "webhook", h.Name, "error", failed.text, "stopped", failed.gone)
+	case ctx.Err() == nil: // otherwise the node is stopping, and the attempt does not count
+		next.Failures++
+		next.Stopped = res != nil && res.StatusCode == http.StatusGone
+		next.NextAt = next.LeasedUntil.Add(pauseAfter(next.Failures, res, h.Clock()))
+		text := err.Error()
+		next.LastError = strings.ToValidUTF8(text[:min(len(text), maxError)], "")
+		if leased.Failures == 0 || next.Stopped {
+			h.Log.WarnContext(ctx, "webhook: an attempt failed, and all changes from there on wait", "webhook", h.name, "error", next.LastError, "stopped", next.Stopped)
 		}
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.Store.Timeout)
 	defer cancel()
-	_, err := h.Store.SwapWebhook(ending, leased, next)
+	_, err = h.Store.SwapWebhook(ending, leased, next)
 	return err
 }

@@ -130,12 +130,9 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 			Rush: func() bool { return a.service.Controller().Stats().LongestQueue > longQueue },
 		})
 		watchFeed(registry, a.feed)
-		hooks := webhooks.Config{Secrets: [][]byte{[]byte(cfg.Secret)}, Store: a.store, Read: a.feed.Read, Clock: a.clock, Log: cfg.Log}
+		hooks := webhooks.Config{URLs: cfg.Webhook, Secrets: [][]byte{[]byte(cfg.Secret)}, Store: a.store, Read: a.feed.Read, Clock: a.clock, Log: cfg.Log}
 		if cfg.PreviousSecret != "" {
 			hooks.Secrets = append(hooks.Secrets, []byte(cfg.PreviousSecret))
-		}
-		if hooks.Endpoints, err = cfg.endpoints(); err != nil {
-			return err
 		}
 		a.webhooks = webhooks.New(hooks)
 		watchWebhooks(registry, a.webhooks)

@@ -46,7 +46,7 @@ type Config struct {
 
 	Changes bool `help:"Report the state of every order and sale at GET /v1/admin/changes. All nodes must have the same setting. Default: off, because numbering the changes costs the database about as much as selling does." group:"Changes"`
 
-	Webhook []string `placeholder:"NAME=URL" secret:"all" help:"Deliver the changes to this https URL, signed as Standard Webhooks prescribes. Repeat the flag for further URLs. All nodes should have the same. Needs --changes." group:"Changes"`
+	Webhook map[string]string `placeholder:"NAME=URL" secret:"all" help:"Deliver the changes to this https URL, signed as Standard Webhooks prescribes. Repeat the flag for further URLs. All nodes should have the same. Needs --changes." group:"Changes"`
 
 	Lock        string   `default:"redis" help:"Store of the keepers' locks: redis (--redis), redlock, zookeeper or mysql (--mysql; one connection per sale). Default ${default}." group:"Locks"`
 	LockServers []string `placeholder:"SERVER" secret:"url" help:"For redlock, the URLs of an odd number of independent Redis masters, at least three. For zookeeper, host:port of each server." group:"Locks"`
@@ -156,22 +156,6 @@ func (c Config) tokens(clock func() time.Time) auth.Config {
 	}
 }
 
-// endpoints returns the endpoints of the webhooks.
-func (c Config) endpoints() (all []webhooks.Endpoint, err error) {
-	names := map[string]bool{}
-	for _, text := range c.Webhook {
-		e, err := webhooks.ParseEndpoint(text, c.Demo)
-		if err == nil && names[e.Name] {
-			err = fmt.Errorf("two have the name %s", e.Name)
-		}
-		if err != nil {
-			return nil, err
-		}
-		names[e.Name], all = true, append(all, e)
-	}
-	return all, nil
-}
-
 func (c Config) withDefaults() Config {
 	limits := c.Limits
 	c.QueueLimit, c.Lease, c.Drain = max(c.QueueLimit, 0), max(c.Lease, 0), max(c.Drain, 0)
@@ -217,8 +201,10 @@ func (c Config) validate() error {
 	}
 	c.validateLock(&f)
 	f.check(len(c.Webhook) == 0 || c.Changes, "webhook: needs --changes")
-	_, err = c.endpoints()
-	f.check(err == nil, "webhook: %w", err)
+	for name, url := range c.Webhook {
+		err = webhooks.Check(name, url, c.Demo)
+		f.check(err == nil, "webhook: %w", err)
+	}
 	f.check(c.Lease >= time.Second, "lease: %s is below 1s", c.Lease)
 	// More frequent comparisons would slow down the orders.
 	f.check(c.ReconcileEvery >= 100*time.Millisecond, "reconcile-every: %s is below 100ms", c.ReconcileEvery)

@@ -186,12 +186,12 @@ func watchFeed(r *prometheus.Registry, f *feed.Feed) {
 // watchWebhooks adds the metrics of the webhooks.
 func watchWebhooks(r *prometheus.Registry, d *webhooks.Deliverer) {
 	for i, w := range d.States() {
-		labels := prometheus.Labels{"name": w.Name}
-		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "flashsale_webhook_lag_seconds", Help: "Age of the oldest change that is not delivered to the webhook; 0 if all are.", ConstLabels: labels,
-		}, func() float64 { return d.States()[i].Lag.Seconds() }))
-		r.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "flashsale_webhook_failures_total", Help: "Failed attempts of this node to deliver to the webhook.", ConstLabels: labels,
-		}, func() float64 { return float64(d.States()[i].Failed) }))
+		gauge := func(name, help string, read func(webhooks.State) float64) {
+			r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+				Name: name, Help: help, ConstLabels: prometheus.Labels{"name": w.Name},
+			}, func() float64 { return read(d.States()[i]) }))
+		}
+		gauge("flashsale_webhook_lag_seconds", "Age of the oldest change that is not delivered to the webhook; 0 if all are.", func(w webhooks.State) float64 { return w.Lag })
+		gauge("flashsale_webhook_failures", "Failed attempts of all nodes since the last delivery to the webhook.", func(w webhooks.State) float64 { return float64(w.Failures) })
 	}
 }

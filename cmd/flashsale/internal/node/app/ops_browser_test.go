@@ -97,7 +97,7 @@ func TestActionsInTheBrowser(t *testing.T) {
 	chromium := browser(t)
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) {
 		often("one")(c)
-		c.Demo, c.Changes, c.Webhook = true, true, []string{"shop=http://127.0.0.1:1/"} // port 1 is closed
+		c.Demo, c.Changes, c.Webhook = true, true, map[string]string{"shop": "http://127.0.0.1:1/"} // port 1 is closed
 	})
 	n.put("S", 5, 2, 900)
 	id := n.order("S", "ann").want(201).id()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/orders/feed/webhooks"
 )
 
 // A stream is a client of /v1/live.
@@ -75,7 +76,7 @@ type seen struct {
 	Nodes  []seenNode
 	Sales  []seenRow
 	Events []seenEntry
-	Feed   []seenConsumer
+	Feed   []webhooks.State
 	Points []seenPoint
 	Point  seenPoint
 	SKU    string
@@ -88,13 +89,6 @@ type seen struct {
 type (
 	seenEntry struct{ What, SKU, Says string }
 	seenPoint struct{ At, Accepted, Available, Sold float64 }
-
-	seenConsumer struct {
-		Name, Error string
-		Lag         float64 `json:"lag_s"`
-		Failures    int
-		Stopped     bool
-	}
 )
 
 // seenRow is a sale in the overview.

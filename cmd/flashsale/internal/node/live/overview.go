@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"flashsale/orders"
+	"flashsale/orders/feed/webhooks"
 )
 
 // overviewTopic is the topic of the overview. No sale has an empty SKU.
@@ -34,7 +35,9 @@ type (
 		Missing []string   `json:"missing"`
 		Point   ratePoint  `json:"point"`  // the latest of this node; its time is 0 before the first one
 		Events  []logEntry `json:"events"` // the latest of this node
-		Feed    []consumer `json:"feed"`   // the feed of changes, and its webhooks; empty if it is off
+		// Feed is empty if there is no feed of changes. Its first element, without a name, is the feed,
+		// whose lag is the time for which changes have waited for a number.
+		Feed []webhooks.State `json:"feed"`
 	}
 	// A saleRow describes a sale. Its figures come from the balance, so they add up.
 	// If the balance is outdated, total, available and sold are read separately. Paid is
@@ -48,14 +51,6 @@ type (
 		Direct  bool         `json:"direct"`
 		Keeper  string       `json:"keeper"`  // node; "" if no heartbeat contains the sale
 		Balance *balance     `json:"balance"` // result of the keeper's last comparison; null before the first comparison
-	}
-	// A consumer is a webhook or, without a name, the feed itself.
-	consumer struct {
-		Name     string  `json:"name"`
-		Lag      float64 `json:"lag_s"`    // age of the oldest change that is not delivered, or has no number
-		Failures int64   `json:"failures"` // failed attempts since the last delivery
-		Stopped  bool    `json:"stopped"`
-		Error    string  `json:"error"`
 	}
 	nodeView struct {
 		Node  string   `json:"node"`
@@ -80,11 +75,8 @@ func (l *Live) withListed(skus []string) []string {
 func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
 	v := overview{Sales: []saleRow{}, Nodes: []nodeView{}, All: sumRates(nodes), Missing: []string{}, Point: l.events.last()}
 	paid, p99 := l.events.latest(&v)
-	if v.Feed = []consumer{}; l.cfg.Feed != nil {
-		v.Feed = append(v.Feed, consumer{Lag: l.cfg.Feed.Lag().Seconds()})
-		for _, w := range l.cfg.Webhooks.States() {
-			v.Feed = append(v.Feed, consumer{w.Name, w.Lag.Seconds(), w.Failures, w.Stopped, w.LastError})
-		}
+	if v.Feed = []webhooks.State{}; l.cfg.Feed != nil {
+		v.Feed = append([]webhooks.State{{Lag: l.cfg.Feed.Lag().Seconds()}}, l.cfg.Webhooks.States()...)
 	}
 	for i := range offers {
 		o := &offers[i]
