@@ -179,8 +179,18 @@ func node(t testing.TB, st *store.Store, network pipes, url string) (d *Delivere
 	return run(t, st, network, url, f.Read, f.Run)
 }
 
-// run is node with a function that reads the feed, and with other loops than that of the feed.
-func run(t testing.TB, st *store.Store, network pipes, url string, read func(context.Context, string, int, time.Duration) ([]store.Change, string, error), loops ...func(context.Context)) (d *Deliverer, stop func()) {
+// A reader reads the feed.
+type reader = func(ctx context.Context, after string, limit int, wait time.Duration) ([]store.Change, string, error)
+
+// without returns a reader that needs no feed, whose loop would make hours in a bubble slow.
+func without(st *store.Store) reader {
+	return func(ctx context.Context, after string, limit int, _ time.Duration) ([]store.Change, string, error) {
+		return st.Changes(ctx, after, limit)
+	}
+}
+
+// run is node with a reader, and with other loops than that of a feed.
+func run(t testing.TB, st *store.Store, network pipes, url string, read reader, loops ...func(context.Context)) (d *Deliverer, stop func()) {
 	d = New(Config{
 		URLs: map[string]string{hookName: url}, Secrets: [][]byte{[]byte(secret), []byte(former)},
 		Store: st, Read: read, Clock: time.Now, Log: check.Log(t),
