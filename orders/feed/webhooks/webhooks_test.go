@@ -94,7 +94,9 @@ func TestRetries(t *testing.T) {
 		d, _ := run(t, st, serve(t, r), "http://shop/", without(st))
 		began := time.Now()
 		for i, a := range answers {
-			until(t, fmt.Sprint("attempt ", i), func() bool { return len(r.received()) > i })
+			until(t, fmt.Sprint("the outcome of attempt ", i), func() bool {
+				return len(r.received()) > i && d.States()[0].Failures == map[bool]int64{true: int64(i + 1)}[a.status != 200]
+			})
 			all, state := r.received(), d.States()[0]
 			first, last := all[0], all[i]
 			if last.header.Get("Webhook-Id") != first.header.Get("Webhook-Id") || string(last.body) != string(first.body) || last.header.Get("Webhook-Timestamp") != fmt.Sprint(last.at.Unix()) {
