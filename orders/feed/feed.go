@@ -39,7 +39,8 @@ const MaxWaiting = 100
 type Feed struct {
 	cfg     Config
 	waiting chan struct{} // one value per waiting reader
-	lag     atomic.Int64  // age of the oldest change without a number, at most; in nanoseconds
+	lag     atomic.Int64  // result of Lag, in nanoseconds
+	since   time.Time     // when Run first saw that changes wait for numbers; zero if none waits
 	failed  bool          // the last step failed; only Run uses it
 	last    int64         // the last number that Run has seen
 	later   time.Time     // when Run defers the numbering again
@@ -82,7 +83,14 @@ func (f *Feed) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.lag.Store(int64(state.Waiting))
+	switch {
+	case state.Waiting == 0:
+		f.since = time.Time{}
+	case f.since.IsZero():
+		f.since = time.Now()
+	}
+	// After a quiet hour, the rows had their numbers an hour ago, but the change is new.
+	f.lag.Store(int64(min(state.Waiting, time.Since(f.since))))
 	switch {
 	case f.cfg.Rush():
 		if time.Now().After(f.later) {
@@ -101,8 +109,9 @@ func (f *Feed) step(ctx context.Context) error {
 	return err
 }
 
-// Lag returns how long changed rows have been waiting for a number, or 0 if none waits. The feed
-// has then reported every change.
+// Lag returns how long changes have been waiting to be reported, or 0 if none waits. It is an
+// upper bound of the age of the oldest such change, except that the node may be up to a tenth of
+// a second late.
 func (f *Feed) Lag() time.Duration { return time.Duration(f.lag.Load()) }
 
 // Waiting returns the number of readers that wait.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -36,24 +35,24 @@ const (
 // A FeedState is the state of the feed.
 type FeedState struct {
 	Last    int64         // the last number that was given
-	Waiting time.Duration // time since it was given, or 0 if no changed row waits for a number
+	Waiting time.Duration // time since all changed rows had numbers, or 0 if all have numbers now
 }
 
 // FeedState reads the state of the feed.
 func (s *Store) FeedState(ctx context.Context) (state FeedState, err error) {
 	var row struct {
 		Last       int64
-		NumberedAt time.Time
+		CompleteAt time.Time
 		Changed    bool
 	}
 	db := s.DB.WithContext(ctx)
 	now, err := s.readTime(db)
 	if err == nil {
-		err = db.Raw("SELECT last, numbered_at, EXISTS(SELECT 1 FROM orders WHERE change_no IS NULL)" +
+		err = db.Raw("SELECT last, complete_at, EXISTS(SELECT 1 FROM orders WHERE change_no IS NULL)" +
 			" OR EXISTS(SELECT 1 FROM sales WHERE change_no IS NULL) AS changed FROM feed WHERE id = 1").Scan(&row).Error
 	}
 	if state.Last = row.Last; row.Changed {
-		state.Waiting = max(now.Sub(row.NumberedAt), time.Millisecond)
+		state.Waiting = max(now.Sub(row.CompleteAt), time.Millisecond)
 	}
 	return state, wrap(err, "read the state of the feed")
 }
@@ -82,22 +81,33 @@ func (s *Store) Number(ctx context.Context) (no int64, err error) {
 		if err := tx.Raw("SELECT last FROM feed WHERE id = 1").Row().Scan(&no); err != nil {
 			return 0, err
 		}
-		return no, errors.Join(s.numberRows(tx, "orders", "id", no), s.numberRows(tx, "sales", "sku", no))
+		full := false
+		for table, id := range map[string]string{"orders": "id", "sales": "sku"} {
+			n, err := s.numberRows(tx, table, id, no)
+			if err != nil {
+				return 0, err
+			}
+			full = full || n == numberBatch
+		}
+		if !full {
+			err = tx.Exec("UPDATE feed SET complete_at = ? WHERE id = 1", now).Error
+		}
+		return no, err
 	})
 	return no, wrap(err, "number the changes")
 }
 
-// numberRows gives a number to changed rows of a table.
-func (s *Store) numberRows(tx *gorm.DB, table, id string, no int64) error {
+// numberRows gives a number to changed rows of a table, and returns how many rows received it.
+func (s *Store) numberRows(tx *gorm.DB, table, id string, no int64) (int, error) {
 	pick := tx.Table(table).Where("change_no IS NULL").Limit(numberBatch)
 	if !s.tidb.Load() { // TiDB accepts SKIP LOCKED, but then locks nothing
 		pick = pick.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate, Options: clause.LockingOptionsSkipLocked})
 	}
 	var ids []string
 	if err := pick.Pluck(id, &ids).Error; err != nil || len(ids) == 0 {
-		return err
+		return 0, err
 	}
-	return tx.Exec("UPDATE "+table+" SET change_no = ? WHERE "+id+" IN ?", no, ids).Error
+	return len(ids), tx.Exec("UPDATE "+table+" SET change_no = ? WHERE "+id+" IN ?", no, ids).Error
 }
 
 // maxDefer is the maximum duration of DeferNumbering.
@@ -180,8 +190,8 @@ func (p place) compare(q place) int {
 // of the database that loses commits takes back changes that were returned; the rows and the feed
 // then agree again from the next change of each row.
 //
-// Errors: *InvalidError with the field after, for a cursor of another database or one that no call
-// has returned; ErrUnavailable.
+// Errors: *InvalidError with the field after, for a cursor of another database and for text that no
+// call has returned; ErrUnavailable.
 func (s *Store) Changes(ctx context.Context, after string, limit int) (changes []Change, next string, err error) {
 	type head struct {
 		Name string
@@ -206,7 +216,7 @@ func (s *Store) Changes(ctx context.Context, after string, limit int) (changes [
 			return p, err
 		}
 		if p.to = (place{p.Last, afterAll, ""}); p.from.compare(p.to) >= 0 {
-			p.to = p.from // nothing is newer, or the server lags behind the one that the caller has read
+			p.to = p.from // nothing is newer, or the caller has read another server, which is ahead
 			return p, nil
 		}
 		p.changes, err = s.changedRows(db, p.from, p.Last, limit)
@@ -286,7 +296,7 @@ func parsePlace(cursor, name string, highest int64) (place, error) {
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	part := strings.Split(string(raw), " ")
-	if err != nil || len(part) != 4 || part[0] != name {
+	if err != nil || len(part) != 4 {
 		return place{}, errAfter("must be a cursor that this installation gave out")
 	}
 	no, err := strconv.ParseInt(part[1], 10, 64)

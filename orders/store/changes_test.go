@@ -191,8 +191,7 @@ func TestNumbersBecomeVisibleInOrder(t *testing.T) {
 	r.read(t, 10)
 	viaStores, w := servertest.SQLVia(t, &servers.Stores{SQL: sql})
 	slow := openStore(t, viaStores.SQL)
-	armed := true
-	commit := w.Hold(func(sent []byte) bool { return armed && bytes.Contains(sent, []byte("COMMIT")) })
+	commit := w.Hold(func(sent []byte) bool { return bytes.Contains(sent, []byte("COMMIT")) })
 	kit.Exec(t, s.DB, "UPDATE feed SET numbered_at = '2000-01-01' WHERE id = 1")
 	check.Must(t, check.Err(s.Cancel(t.Context(), kit.RowsOf(t, s.DB)[ids[0]].Buyer, ids[0])))
 	var both sync.WaitGroup
@@ -200,19 +199,52 @@ func TestNumbersBecomeVisibleInOrder(t *testing.T) {
 	check.Receive(t, "the first transaction commits", commit.Caught())
 	// Another order changes, and another node numbers it.
 	kit.Exec(t, s.DB, "UPDATE sales SET change_no = NULL")
-	both.Go(func() {
-		check.Eventually(t, "the second transaction has given its number", func() bool {
-			kit.Exec(t, s.DB, "UPDATE feed SET numbered_at = '2000-01-01' WHERE id = 1")
-			no, err := s.Number(t.Context())
-			return err == nil && no > 0
-		})
+	second, waiting := make(chan error, 1), 0
+	both.Go(func() { second <- check.Err(s.Number(check.Context(t))) })
+	check.Eventually(t, "the second transaction waits for the first one, or is done", func() bool {
+		var now bool
+		check.Must(t, s.DB.Raw("SELECT EXISTS(SELECT 1 FROM information_schema.processlist WHERE info LIKE 'UPDATE feed%' AND db = DATABASE())").Row().Scan(&now))
+		if waiting++; !now {
+			waiting = 0
+		}
+		return waiting > 20 || len(second) > 0
 	})
 	if n := r.read(t, 10); n != 0 {
 		t.Errorf("changes while the first transaction is not committed: got %d, want none", n)
 	}
 	commit.Pass()
 	both.Wait()
+	check.OK(t, <-second)
+	number(t, s)
 	r.read(t, 10)
+	r.wantRows(t)
+}
+
+// Rows that get numbers while a page is read are left to the next page. Otherwise a page could
+// contain the sale, which is read last and has the highest number, without an order before it.
+func TestPageEndsAtTheHead(t *testing.T) {
+	t.Parallel()
+	sql := servertest.OpenSQL(t, servers.KindReal)
+	s, ids := stocked(t, sql, 2)
+	number(t, s)
+	via, w := servertest.SQLVia(t, &servers.Stores{SQL: sql})
+	r := newReader(openStore(t, via.SQL))
+	r.read(t, 10)
+	cancel := func(id string) {
+		check.Must(t, check.Err(s.Cancel(t.Context(), kit.RowsOf(t, s.DB)[id].Buyer, id)))
+		number(t, s)
+	}
+	cancel(ids[0])
+	sales := w.Hold(func(sent []byte) bool { return bytes.Contains(sent, []byte("FORCE INDEX (sales_changes)")) })
+	done := make(chan int, 1)
+	go func() { done <- r.read(t, 2) }()
+	check.Receive(t, "the page reads the sales", sales.Caught())
+	cancel(ids[1])
+	check.Must(t, check.Err(s.EndSale(t.Context(), "S")))
+	number(t, s)
+	sales.Pass()
+	check.Receive(t, "the page is read", done)
+	r.read(t, 2)
 	r.wantRows(t)
 }
 
@@ -319,6 +351,32 @@ func TestNumberingNodeIsKilled(t *testing.T) {
 	r.wantRows(t)
 }
 
+// The state shows how long changes wait. A call that numbers all of them ends the wait, and a call
+// that leaves some, because they are more than a batch, does not.
+func TestFeedState(t *testing.T) {
+	servertest.EachSQL(t, func(t *testing.T, sql string) {
+		s, _ := stocked(t, sql, numberBatch+1)
+		complete := func(age time.Duration) FeedState {
+			now := kit.ClockOf(t, s.DB)
+			kit.Exec(t, s.DB, "UPDATE feed SET complete_at = ?, numbered_at = '2000-01-01'", now.Add(-age))
+			check.Must(t, check.Err(s.Number(t.Context())))
+			state, err := s.FeedState(t.Context())
+			check.Must(t, err)
+			return state
+		}
+		if state := complete(time.Hour); state.Waiting < time.Hour || state.Last == 0 {
+			t.Errorf("state after a full batch: got %+v, want changes that wait for an hour", state)
+		}
+		if state := complete(time.Hour); state.Waiting != 0 {
+			t.Errorf("state after the last batch: got %+v, want none that wait", state)
+		}
+		check.Must(t, check.Err(s.EndSale(t.Context(), "S")))
+		if state, err := s.FeedState(t.Context()); err != nil || state.Waiting <= 0 || state.Waiting > time.Hour/2 {
+			t.Errorf("state after a change: got %+v, error %v, want a change that has just been made", state, err)
+		}
+	})
+}
+
 // Numbering pauses after each transaction and while it is deferred. A clock that was set back does
 // not stop it, and numbers still increase.
 func TestNumberingIsPaced(t *testing.T) {
@@ -384,7 +442,7 @@ func TestCursors(t *testing.T) {
 				t.Errorf("cursor, %s: got error %v, want one of the field after", what, err)
 			}
 		}
-		// A server that lags behind the one that the reader has read before gives the same cursor.
+		// A server that lags behind another server, which the reader has read before, returns the same cursor.
 		ahead := place{now, orderKind, orders.NewOrderID("S")}.cursor(name)
 		if changes, next, err := s.Changes(t.Context(), ahead, 10); len(changes) != 0 || next != ahead || err != nil {
 			t.Errorf("changes after the head: got %d, cursor %s, error %v, want none and the same cursor", len(changes), next, err)

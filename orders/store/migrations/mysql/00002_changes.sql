@@ -34,11 +34,12 @@ CREATE TABLE IF NOT EXISTS feed (
     name        VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- random; a cursor is valid for the database with this name
     last        BIGINT      NOT NULL, -- the last number that was given: milliseconds since 1970, or the number before it plus 1
     numbered_at DATETIME(3) NOT NULL, -- when it was given
+    complete_at DATETIME(3) NOT NULL, -- when numbers were last given to all changed rows
     not_before  DATETIME(3) NOT NULL, -- no numbers are given before this time, because orders wait
     PRIMARY KEY (id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
-INSERT IGNORE INTO feed (id, name, last, numbered_at, not_before) VALUES (1, UUID(), 0, '2000-01-01', '2000-01-01');
+INSERT IGNORE INTO feed (id, name, last, numbered_at, complete_at, not_before) VALUES (1, UUID(), 0, '2000-01-01', '2000-01-01', '2000-01-01');
 
 -- One row per webhook.
 CREATE TABLE IF NOT EXISTS webhooks (

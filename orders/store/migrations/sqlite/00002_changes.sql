@@ -11,11 +11,12 @@ CREATE TABLE feed (
     name        TEXT     NOT NULL,
     last        INTEGER  NOT NULL,
     numbered_at DATETIME NOT NULL,
+    complete_at DATETIME NOT NULL,
     not_before  DATETIME NOT NULL
 );
 
-INSERT INTO feed (id, name, last, numbered_at, not_before)
-VALUES (1, lower(hex(randomblob(16))), 0, '2000-01-01 00:00:00+00:00', '2000-01-01 00:00:00+00:00');
+INSERT INTO feed (id, name, last, numbered_at, complete_at, not_before)
+VALUES (1, lower(hex(randomblob(16))), 0, '2000-01-01 00:00:00+00:00', '2000-01-01 00:00:00+00:00', '2000-01-01 00:00:00+00:00');
 
 CREATE TABLE webhooks (
     name         TEXT     NOT NULL PRIMARY KEY,

@@ -19,7 +19,7 @@ func TestDocsCanBePasted(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo = true })
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo, c.Changes = true, true })
 	page := string(n.send("GET", "/docs", "", "").ok().body)
 	// The stream of a sale ends when its reader exits, here after the first line. A client
 	// repeats a call that was answered with 503.

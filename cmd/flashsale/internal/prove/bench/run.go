@@ -23,7 +23,7 @@ func (c Config) wants(b benchmark) bool {
 }
 
 // benchmarks lists all benchmarks in the order of the report.
-var benchmarks = []benchmark{perOrder, otherWays, durable, queued, soldOut, gate, keeperRows, direct, latency, manySKUs, rebuild, hoarder, replays}
+var benchmarks = []benchmark{perOrder, otherWays, durable, queued, soldOut, gate, keeperRows, direct, latency, manySKUs, rebuild, hoarder, replays, changes}
 
 func names() []string {
 	var all []string
