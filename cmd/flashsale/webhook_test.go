@@ -12,7 +12,8 @@ import (
 	"flashsale/orders/store"
 )
 
-// An operator lists the webhooks and resumes a stopped one. The command for the secret prints the secret that signs.
+// An operator lists the webhooks and resumes a stopped one. The command for the secret prints the
+// secret that signs.
 func TestWebhookCommands(t *testing.T) {
 	out, _, err := command(t, "webhook", "secret", "shop", "--secret", nodesSecret)
 	if want := webhooks.Secret([]byte(nodesSecret), "shop") + "\n"; err != nil || out != want {

@@ -146,8 +146,8 @@ func (r *receiver) knows(st *store.Store) bool {
 	return maps.Equal(r.ledger(), want)
 }
 
-// pipes is a network with one server and without sockets, so it works in a bubble of testing/synctest.
-// Unlike a socket it buffers nothing, so the server knows how much the client has read.
+// pipes is a network with one server and without sockets, so it works in a bubble of
+// testing/synctest. Unlike a socket it buffers nothing, so the server knows how much the client has read.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -173,7 +173,8 @@ func serve(t testing.TB, h http.Handler) pipes {
 	return p
 }
 
-// node runs a feed and a deliverer until stop is called. If network is nil, it is that of the machine.
+// node runs a feed and a deliverer until stop is called. If network is nil, it is that of the
+// machine.
 func node(t testing.TB, st *store.Store, network pipes, url string) (d *Deliverer, stop func()) {
 	f := feed.New(feed.Config{Store: st, Log: check.Log(t)})
 	return run(t, st, network, url, f.Read, f.Run)

@@ -34,8 +34,8 @@ const (
 // pauses are the times from a failed attempt to the next one. The last one is repeated.
 var pauses = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 5 * time.Minute}
 
-// Check returns an error if a webhook cannot have this name or URL. Only if plain is true, the URL may
-// be an http URL.
+// Check returns an error if a webhook cannot have this name or URL. Only if plain is true, the URL
+// may be an http URL.
 func Check(name, link string, plain bool) error {
 	u, err := url.Parse(link)
 	if err != nil || !orders.IsSKU(name) || u.Hostname() == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && (u.Scheme != "http" || !plain) {

@@ -16,8 +16,8 @@ import (
 	"flashsale/orders/store"
 )
 
-// Two nodes deliver to one endpoint, while orders change. Each page is sent once, in order, and in the
-// end the receiver knows the state of every order and sale.
+// Two nodes deliver to one endpoint, while orders change. Each page is sent once, in order, and in
+// the end the receiver knows the state of every order and sale.
 func TestTwoNodesTakeTurns(t *testing.T) {
 	servertest.EachSQL(t, func(t *testing.T, dsn string) {
 		st, ids := openStore(t, dsn, 150)

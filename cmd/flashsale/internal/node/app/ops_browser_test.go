@@ -90,8 +90,9 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	op.until(logged("Keeper changed", "S: It is this node now."))
 }
 
-// An operator sees a failing webhook, restocks, rebuilds and closes a sale and finds its orders. If another operator
-// has changed the sale in between, a restock changes nothing, and a second try succeeds.
+// An operator sees a failing webhook, restocks, rebuilds and closes a sale and finds its orders. If
+// another operator has changed the sale in between, a restock changes nothing, and a second try
+// succeeds.
 func TestActionsInTheBrowser(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
