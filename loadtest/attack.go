@@ -54,6 +54,7 @@ func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, run
 		background.Go(func() { following.Run(ctx) })
 		background.Go(func() { r.watch(watching, len(runs)) })
 	}
+	background.Go(func() { runs[0].feed.follow(watching) })
 	m := newSaleMix(c, plans)
 
 	progress := runs[0].progress

@@ -162,6 +162,7 @@ type patience struct {
 	topUp   time.Duration // limit between two sales to fresh buyers
 	probe   time.Duration // limit until a cancelled unit is on sale again
 	overdue time.Duration // time that the sweep may take to expire an order
+	feed    time.Duration // limit between two pages of the feed at the end
 	refused time.Duration // time after which a run stops if every connection is refused
 	probes  int           // number of probes
 }
@@ -169,11 +170,11 @@ type patience struct {
 func (c Config) withPatience() patience {
 	p := cmp.Or(c.patience, patience{
 		rest: 500 * time.Millisecond, settle: 30 * time.Second, known: 30 * time.Second,
-		topUp: 60 * time.Second, probe: 5 * time.Second, overdue: 10 * time.Second, probes: 20,
+		topUp: 60 * time.Second, probe: 5 * time.Second, overdue: 10 * time.Second, feed: 10 * time.Second, probes: 20,
 	})
 	p.refused = cmp.Or(p.refused, 15*time.Second)
 	if c.Patience > 0 {
-		p.settle, p.known, p.topUp, p.probe, p.overdue = c.Patience, c.Patience, c.Patience, c.Patience, c.Patience
+		p.settle, p.known, p.topUp, p.probe, p.overdue, p.feed = c.Patience, c.Patience, c.Patience, c.Patience, c.Patience, c.Patience
 	}
 	if c.expiring() {
 		// Pending orders expire one after another, over a period of Duration. The sale cannot

@@ -20,6 +20,7 @@
 //	targets.go   which order is sent next: a first one, a replay or a second one
 //	attack.go    sends the orders with vegeta, at the times of pace.go
 //	watch.go     reads the stock during the attack, which progress.go prints
+//	feed.go      reads the feed of changes during the attack, and to its end
 //	follow.go    cancels, pays and looks up orders during the attack
 //	resolve.go   retries orders until their outcomes are known
 //	settle.go    waits until a sale is at rest

@@ -58,6 +58,7 @@ func fakeHandler(f fault) (*fakeSale, http.Handler) {
 	mux.HandleFunc("GET /v1/admin/sales/{sku}/audit", s.audit)
 	mux.HandleFunc("GET /v1/admin/sales/{sku}/orders", s.list)
 	mux.HandleFunc("POST /v1/admin/sales/{sku}/close", s.end)
+	mux.HandleFunc("GET /v1/admin/changes", s.changes)
 	mux.HandleFunc("GET /v1/sales/{sku}", s.state)
 	mux.HandleFunc("POST /v1/orders", s.order)
 	mux.HandleFunc("GET /v1/orders/{id}", s.get)
@@ -65,15 +66,19 @@ func fakeHandler(f fault) (*fakeSale, http.Handler) {
 	mux.HandleFunc("POST /v1/orders/{id}/cancel", s.cancel)
 	return s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Request-Id", "fake")
+		counts := 1
+		if strings.HasSuffix(r.URL.Path, "/changes") {
+			counts = 0 // the feed has a connection of its own
+		}
 		s.mu.Lock()
 		s.tick()
 		dead := s.stops && s.posts > 60
-		s.inFlight++
+		s.inFlight += counts
 		s.highest = max(s.highest, s.inFlight)
 		s.mu.Unlock()
 		defer func() {
 			s.mu.Lock()
-			s.inFlight--
+			s.inFlight -= counts
 			s.mu.Unlock()
 		}()
 		if dead {
@@ -215,6 +220,7 @@ func (s *fakeSale) list(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, 503, "unavailable")
 		return
 	}
+	s.lists++
 	from, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 	to := min(from+limit, len(s.rows))

@@ -28,6 +28,7 @@ type fault struct {
 	unpaid            bool // pay answers 200 without effect
 	refuseReplay      bool // a replay is refused if the sale is sold out
 	visitorsUncounted bool // units that visitors buy stay available at the gate
+	feed              feedFault
 
 	// These faults need a sale that takes units on payment.
 	holdsUnpaid  bool // orders take units as well
@@ -73,8 +74,10 @@ type fakeSale struct {
 	returning []returning
 	posts     int
 	payments  int
-	onCall    func() // called for each order and payment; may be nil
+	log       []judge.Change // feed of changes
+	onCall    func()         // called for each order and payment; may be nil
 	audits    int
+	lists     int
 	reads     int
 	ended     bool
 	stop      chan struct{}
@@ -112,6 +115,7 @@ func (s *fakeSale) tick() {
 
 func (s *fakeSale) closeOrder(o *fakeOrder, status string) {
 	o.Status, o.ClosedAt = status, time.Now()
+	s.report(o)
 	if !s.noRelease && !s.onPayment {
 		s.returning = append(s.returning, returning{o.Quantity, time.Now().Add(3 * time.Millisecond)})
 	}
@@ -156,6 +160,7 @@ func (s *fakeSale) place(buyer, key string, quantity int) (*fakeOrder, string, b
 	if !(s.lose && len(s.orders)%7 == 0) {
 		s.rows = append(s.rows, o)
 		s.byBuyer[buyer] = append(s.byBuyer[buyer], o)
+		s.report(o)
 	}
 	return o, "", false
 }
@@ -190,6 +195,7 @@ func (s *fakeSale) charge(o *fakeOrder) (code string) {
 	}
 	if !s.unpaid {
 		o.Status = judge.Paid
+		s.report(o)
 	}
 	if o.ghost = s.ghostPaid && s.payments%7 == 0; o.ghost {
 		return "sold_out"
@@ -270,6 +276,7 @@ func (s *fakeSale) close(w http.ResponseWriter, r *http.Request, status string) 
 		}
 	case !s.unpaid:
 		o.Status = judge.Paid
+		s.report(o)
 	}
 	v := s.view(o)
 	v["status"] = status

@@ -24,6 +24,7 @@ type run struct {
 	crowd    *crowd
 	ledger   ledger
 	stock    stockLine
+	feed     *feed
 	progress *progress
 	began    time.Time
 
@@ -79,6 +80,9 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 	// With InFlight, each concurrent call has its own connection.
 	attacking := refused.watch(client.NewHTTP(cmp.Or(c.InFlight, attackConns), c.Timeout))
 	defer attacking.CloseIdleConnections()
+	reading := refused.watch(client.NewHTTP(1, c.Timeout+feedWait))
+	defer reading.CloseIdleConnections()
+	changes := &feed{}
 	var runs []*run
 	for _, sale := range c.sales() {
 		if sale.SKU == "" {
@@ -92,10 +96,10 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 		conf := c.forSale(sale)
 		runs = append(runs, &run{
 			c: conf, patience: conf.withPatience(), crowd: crowd, progress: progress, began: time.Now(),
-			client: client.New(c.Target, sale.SKU, conns), reachable: reachable, notes: slices.Clone(notes),
+			client: client.New(c.Target, sale.SKU, conns), feed: changes, reachable: reachable, notes: slices.Clone(notes),
 		})
 	}
-	if err := openAll(ctx, c, crowd, runs); err != nil {
+	if err := openAll(ctx, c, crowd, runs, reading); err != nil {
 		return nil, err
 	}
 	if err := attack(ctx, c, crowd, attacking, runs); err != nil {
@@ -139,7 +143,7 @@ func (r *run) end() {
 }
 
 // openAll signs the tokens and opens the sales.
-func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
+func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run, reading *http.Client) error {
 	progress := runs[0].progress
 	progress.start("signing tokens, opening the sale", 0)
 	defer progress.end()
@@ -161,6 +165,8 @@ func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run) error {
 		if err := r.operator.Open(ctx, r.c.saleTerms(), cmp.Or(c.Patience, 30*time.Second)); err != nil {
 			return fmt.Errorf("open the sale: %w", err)
 		}
+		r.feed.SKUs = append(r.feed.SKUs, r.c.SKU)
+		r.feed.operator = client.NewOperator(client.New(c.Target, "", reading), admin)
 	}
 	return nil
 }
@@ -202,6 +208,9 @@ func (r *run) aftermath(ctx context.Context) judge.Evidence {
 	}
 	if errors.Is(moving, errUnsettled) {
 		e.Unsettled = moving.Error()
+	}
+	if !r.feed.none {
+		e.Feed = new(r.feed.Feed)
 	}
 	e.Gaps = r.gaps
 	return e

@@ -40,7 +40,7 @@ func quick(url string) Config {
 	c.Target, c.Token = url, fakeToken
 	c.Stock, c.InFlight, c.Rate, c.Duration, c.Timeout = 50, 8, 24, 10*time.Second, long
 	c.SecondOrders, c.Replays = 0.2, 0.2
-	c.patience = patience{rest: 20 * time.Millisecond, settle: long, known: long, topUp: long, probe: long, overdue: long, probes: 4}
+	c.patience = patience{rest: 20 * time.Millisecond, settle: long, known: long, topUp: long, probe: long, overdue: long, feed: long, probes: 4}
 	c.Repair = 50 * time.Millisecond
 	return c
 }

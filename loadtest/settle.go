@@ -69,14 +69,15 @@ func (r *run) lasts(a judge.Audit, now time.Time) bool {
 }
 
 // collect reads the rows between two equal audits, so that rows and audit are of the
-// same moment. If a read fails, it retries until patience.settle is over, because the
-// server may be restarting.
+// same moment, and then the feed of changes. If the feed does not report the rows, it reads
+// both once more, because an order may have expired in between. If a read fails, it retries
+// until patience.settle is over, because the server may be restarting.
 func (r *run) collect(ctx context.Context) (audit judge.Audit, rows []judge.Row, err error) {
 	limit, stop := context.WithTimeout(ctx, r.patience.settle)
 	defer stop()
 	for changed := 0; changed < 5; {
 		var before judge.Audit
-		if before, rows, audit, err = r.read(ctx); err == nil && before == audit {
+		if before, rows, audit, err = r.read(ctx); err == nil && before == audit && (r.readFeed(ctx, rows) || changed > 0) {
 			return audit, rows, nil
 		}
 		if err == nil {
@@ -85,6 +86,7 @@ func (r *run) collect(ctx context.Context) (audit judge.Audit, rows []judge.Row,
 			return audit, nil, err
 		}
 	}
+	r.readFeed(ctx, rows)
 	return audit, rows, fmt.Errorf("%w: the audit changed during each of 5 reads of the rows", errUnsettled)
 }
 

@@ -79,8 +79,8 @@ phases:
 		t.Fatalf("flashsale demo --scenario: got error %v, exit status %d, want JSON of two sales with a pass exactly if the status is 0: %s", err, exit, &out)
 	}
 	for _, v := range doc.Sales {
-		if len(v.Violations) != 0 || v.Durable == 0 {
-			t.Errorf("sale of the demo: got verdict %+v, want durable orders and no violations", v)
+		if len(v.Violations) != 0 || v.Durable == 0 || v.Changes == 0 {
+			t.Errorf("sale of the demo: got verdict %+v, want durable orders, changes and no violations", v)
 		}
 	}
 	contains(t, errs.written.String(), "attack: 200 to go")

@@ -79,7 +79,7 @@ func TestDrills(t *testing.T) {
 				attack += attack / 2
 				row, code = runDrill(t, name, attack)
 			}
-			if code != judge.ExitPass || row.Verdict != "PASS" || row.Orders == 0 || len(row.Done) == 0 || row.LongestGapMS <= 0 {
+			if code != judge.ExitPass || row.Verdict != "PASS" || row.Orders == 0 || row.Changes == 0 || len(row.Done) == 0 || row.LongestGapMS <= 0 {
 				t.Errorf("drill: got row %+v, want verdict PASS with orders, done steps and a measured gap", row)
 			}
 		})

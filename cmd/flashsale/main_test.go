@@ -172,6 +172,7 @@ type verdict struct {
 	Violations []struct{ Name, Detail string }
 	Answers    map[string]int
 	Durable    int
+	Changes    int
 	Paid       int
 	Pending    int
 	Versions   string `json:"store_versions"`
@@ -217,8 +218,8 @@ func TestDemo(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			dir := t.TempDir()
 			v := demoOn(t, kind, "--report", dir)
-			if v.Durable == 0 || v.Answers["201"] == 0 || v.Seed != 1 || v.Cores == 0 {
-				t.Errorf("verdict of the demo: got %+v, want orders, answers, seed and cores", v)
+			if v.Durable == 0 || v.Changes == 0 || v.Answers["201"] == 0 || v.Seed != 1 || v.Cores == 0 {
+				t.Errorf("verdict of the demo: got %+v, want orders, changes, answers, seed and cores", v)
 			}
 			contains(t, v.Command, "flashsale demo --json --quiet --stock 50 ", "--report "+dir)
 			contains(t, v.Program, "flashsale", "go1.")

@@ -53,7 +53,7 @@ func TestStorm(t *testing.T) {
 	}
 	t.Log(out.String())
 	f := row.Storm
-	if report.ExitCode() != 0 || len(report.Drills) != 1 || f.Faults == 0 || row.Orders == 0 || f.Accepted == 0 || f.Refused == 0 || f.Reads < 20 {
+	if report.ExitCode() != 0 || len(report.Drills) != 1 || f.Faults == 0 || row.Orders == 0 || row.Changes == 0 || f.Accepted == 0 || f.Refused == 0 || f.Reads < 20 {
 		t.Errorf("storm: got row %+v, faults %+v, want a pass with faults and orders\n%s", row, f, progress.String())
 	}
 }

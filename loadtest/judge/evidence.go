@@ -24,6 +24,7 @@ type Evidence struct {
 	Closings []Closing
 	Audit    Audit
 	Rows     []Row
+	Feed     *Feed // nil if the server has no feed of changes
 
 	SoldOut   bool   // fresh buyers ordered at the end until they received sold_out; Undersold requires it
 	Unsettled string // why the audit kept changing; empty if the sale is at rest

@@ -9,10 +9,11 @@ const answerOperators = "find out why the server does not answer an operator, an
 // server. A check that the evidence does not allow becomes a Gap, and a check that no
 // event has put to the test is listed in Unexercised.
 //
-// If Unread is set, Judge checks only Oversold, OverLimit, Duplicates and WrongAnswer,
-// by the answers alone: it may find violations, but cannot exclude them. If Changing is
-// set, it checks only Lost, Unannounced, Duplicates, WrongAnswer and Unsettled. If visitors
-// keep the audit changing, it does not check Undersold, Drift and Unsettled.
+// If Unread is set, Judge checks only Oversold, OverLimit, Duplicates and WrongAnswer by
+// the answers alone, and Backwards: it may find violations, but cannot exclude them. If
+// Changing is set, it checks only Lost, Unannounced, Duplicates, WrongAnswer, Unsettled and
+// the feed. If visitors keep the audit changing, it does not check Undersold, Drift and
+// Unsettled.
 func Judge(e Evidence) Verdict {
 	c := NewIndex(e)
 	v := Verdict{Total: e.Total, Gaps: slices.Clone(e.Gaps)}
@@ -47,6 +48,7 @@ func Judge(e Evidence) Verdict {
 	}
 	c.duplicates(&v)
 	c.answers(&v)
+	c.feed(&v)
 	if !e.Changing {
 		c.explained(&v)
 	}

@@ -188,12 +188,20 @@ func TestJudgeAllows(t *testing.T) {
 	}
 }
 
+func TestPlural(t *testing.T) {
+	for want, got := range map[string]string{"1 key": Plural(1, "key"), "2 keys": Plural(2, "key"), "2 entries": Plural(2, "entry"), "1,000 units": Plural(1000, "unit")} {
+		if got != want {
+			t.Errorf("plural: got %q, want %q", got, want)
+		}
+	}
+}
+
 func TestJudgeReportsGaps(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Evidence)
 		want   string
 	}{
-		"rows not read": {func(e *Evidence) { e.Unread, e.Rows, e.Audit = "connection refused", nil, Audit{} }, "[oversold, undersold, lost, unannounced, duplicates, over_limit, drift, unsettled: connection refused"},
+		"rows not read": {func(e *Evidence) { e.Unread, e.Rows, e.Audit = "connection refused", nil, Audit{} }, "drift, unsettled: connection refused untold, invented: connection refused"},
 		"nothing answered": {func(e *Evidence) {
 			e.Unread, e.Rows, e.Audit, e.Closings, e.Requests = "refused", nil, Audit{}, nil, []Request{{Buyer: "hal", Key: "h1", Quantity: 1}}
 		}, "drift, unsettled, wrong_answer: refused"},

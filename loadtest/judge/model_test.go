@@ -18,7 +18,7 @@ type history struct {
 
 func newHistory(total, limit int) *history {
 	return &history{
-		Evidence: Evidence{SKU: "S", Total: total, UnitsPerBuyer: limit, SoldOut: true},
+		Evidence: Evidence{SKU: "S", Total: total, UnitsPerBuyer: limit, SoldOut: true, Feed: &Feed{}},
 		now:      time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), rows: map[Intent]*Row{}, window: 15 * time.Minute,
 	}
 }
@@ -67,6 +67,7 @@ func (h *history) place(kind Kind, buyer, key string, quantity int, answered boo
 		r.Answer = Answer{}
 	}
 	h.Requests = append(h.Requests, r)
+	h.report()
 	return r
 }
 
@@ -104,6 +105,18 @@ func (h *history) closeOrder(a Intent, cancel, answered bool) {
 		c.Answer = Answer{}
 	}
 	h.Closings = append(h.Closings, c)
+	h.report()
+}
+
+// report lets the feed report each row that has changed since its last report.
+func (h *history) report() {
+	var rows []Row
+	for _, a := range h.order {
+		rows = append(rows, *h.rows[a])
+	}
+	for _, row := range h.Feed.Untold(rows) {
+		h.Feed.Changes = append(h.Feed.Changes, Change{No: int64(len(h.Feed.Changes)), Order: &row})
+	}
 }
 
 // end retries the calls without an answer, sells the units that are left, and returns
@@ -128,6 +141,7 @@ func (h *history) end() Evidence {
 			h.closeOrder(fresh, false, true)
 		}
 	}
+	h.report()
 	h.Rows = nil
 	h.Audit = Audit{SKU: h.SKU, Total: h.Total, Balanced: true}
 	for _, a := range h.order {

@@ -114,6 +114,7 @@ func TestJudgePayments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := payday().end()
 			change(&e)
+			e.Feed = nil // it has reported the rows as they were before the change
 			if v := Judge(e); len(v.Violations)+len(v.Gaps) > 0 {
 				t.Errorf("verdict: got %+v, want no violations and no gaps", v)
 			}

@@ -53,6 +53,14 @@ const (
 	// History is 1 if no order of events explains all answers: some buyer was refused
 	// units that were free, or was promised units that were not.
 	History = "history"
+	// Untold counts rows whose state the feed of changes did not end with: the feed never
+	// reported the order, or its last report differs from the row.
+	Untold = "untold"
+	// Backwards counts reports of the feed with a state that an order cannot have after the
+	// state reported before, and reports whose number is lower than the number before.
+	Backwards = "backwards"
+	// Invented counts orders that the feed reported and that have no row.
+	Invented = "invented"
 )
 
 // Violation is a broken promise. Count is in the unit that the constant of its Name
@@ -72,6 +80,7 @@ type Verdict struct {
 	Operations      int  // number of operations that the History check examined
 	Undecided       bool // the History check ran out of time; the verdict may still be PASS
 	Violations      []Violation
+	NoFeed          bool  // the server has no feed of changes, which does not prevent a PASS
 	Unexercised     []Gap // checks that no event of the run has put to the test
 	Gaps            []Gap // checks that could not be made
 }
@@ -96,6 +105,10 @@ type Counts struct {
 	Duplicates  int `json:"duplicates"`  // keys
 	OverLimit   int `json:"over_limit"`
 	Drift       int `json:"drift"`
+	Changes     int `json:"changes"`   // reports of the feed about orders of the sale
+	Untold      int `json:"untold"`    // rows
+	Backwards   int `json:"backwards"` // reports
+	Invented    int `json:"invented"`  // orders
 
 	VisitorOrders int `json:"visitor_orders"` // rows of buyers outside the load test; the counts above include them
 	VisitorUnits  int `json:"visitor_units"`  // units that these rows hold
@@ -132,13 +145,16 @@ func (v *Verdict) ExitCode() int {
 	return ExitPass
 }
 
-// NotJudged returns everything that was not judged. An undecided History is in this
-// list although it does not change the exit code.
+// NotJudged returns everything that was not judged. An undecided History and a missing
+// feed are in this list although they do not change the exit code.
 func (v *Verdict) NotJudged() []Gap {
 	list := slices.Concat(v.Gaps, v.Unexercised)
 	if v.Undecided {
 		list = append(list, Gap{[]string{History}, "the search for an order of events that explains all answers took too long, and was given up",
 			"leave fewer requests without an answer: a lower --rate, or a longer --timeout"})
+	}
+	if v.NoFeed {
+		list = append(list, Gap{feedChecks, "not exercised, because the server has no feed of changes", "start the server with --changes"})
 	}
 	return list
 }
@@ -186,7 +202,7 @@ func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	if s, ok := strings.CutSuffix(noun, "y"); ok {
+	if s, ok := strings.CutSuffix(noun, "y"); ok && !strings.HasSuffix(s, "e") {
 		return Sprintf("%d %sies", n, s)
 	}
 	return Sprintf("%d %ss", n, noun)

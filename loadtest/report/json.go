@@ -31,7 +31,8 @@ type document struct {
 	} `json:"restore_ms"`
 	Violations []judge.Violation `json:"violations"` // never null
 
-	// In a pass, the only possible gap is the history, if its search took too long.
+	// In a pass, the only possible gaps are the history, if its search took too long, and a
+	// missing feed.
 	NotJudged []judge.Gap `json:"not_judged"` // never null
 	LateMS    struct {    // delay between the time an order was due and the time it was sent
 		P50 float64 `json:"p50"`

@@ -24,6 +24,11 @@ func dayReport(bend func(*judge.Evidence)) *Report {
 	if err = errors.Join(err, json.Unmarshal(text, &e)); err != nil {
 		panic(err)
 	}
+	e.Feed = &judge.Feed{}
+	for i := range e.Rows {
+		row := e.Rows[i]
+		e.Feed.Changes = append(e.Feed.Changes, judge.Change{No: int64(i), Order: &row})
+	}
 	bend(&e)
 	c := Config{
 		Strategy: "lua", Stores: "embedded", Versions: "miniredis v2, SQLite 3", Schedule: "constant, 2,000/s for 10s",
@@ -39,7 +44,9 @@ func TestGolden(t *testing.T) {
 	for name, bend := range map[string]func(*judge.Evidence){
 		"pass": func(*judge.Evidence) {},
 		"fail": func(e *judge.Evidence) { e.Rows = e.Rows[1:]; e.Audit.Available = 2 },
-		"open": func(e *judge.Evidence) { e.SoldOut, e.Requests = false, append(e.Requests[:1:1], e.Requests[2:]...) },
+		"open": func(e *judge.Evidence) {
+			e.SoldOut, e.Feed, e.Requests = false, nil, append(e.Requests[:1:1], e.Requests[2:]...)
+		},
 		"late": func(*judge.Evidence) {},
 		"many": func(e *judge.Evidence) {
 			e.Total, e.Audit.Total, e.Audit.Available, e.Audit.Drift = 12345, 12345, 12335, 0

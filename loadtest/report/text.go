@@ -35,6 +35,9 @@ func (rep *Report) Checks() []Promise {
 		{judge.Unsettled, "audits that did not come to rest", unsettled, rep.open(judge.Unsettled)},
 		{judge.WrongAnswer, "answers outside of the contract", rep.WrongAnswers, rep.open(judge.WrongAnswer)},
 		{judge.History, judge.Sprintf("answers that no order of the %d operations explains", rep.Operations), rep.NotLinearizable, rep.Undecided || rep.open(judge.History)},
+		{judge.Untold, "rows whose state the feed did not end with", rep.Untold, rep.NoFeed || rep.open(judge.Untold)},
+		{judge.Backwards, "reports of the feed that made an order or a number go back", rep.Backwards, rep.NoFeed || rep.open(judge.Backwards)},
+		{judge.Invented, "orders in the feed without a row", rep.Invented, rep.NoFeed || rep.open(judge.Invented)},
 	}
 }
 
@@ -144,6 +147,9 @@ func (rep *Report) facts() [][2]string {
 	}
 	if rep.Paying.N > 0 {
 		facts = append(facts, [2]string{"payments", fmt.Sprintf("%s  (p50 %s  p99 %s)", reasons(rep.Payments), Human(rep.Paying.P50), Human(rep.Paying.P99))})
+	}
+	if !rep.NoFeed {
+		facts = append(facts, [2]string{"feed", judge.Plural(rep.Changes, "change") + " reported"})
 	}
 	if rep.ReleaseTime.N > 0 {
 		facts = append(facts, [2]string{"restore", fmt.Sprintf("p50 %s  p99 %s  (%s)", Human(rep.ReleaseTime.P50), Human(rep.ReleaseTime.P99), judge.Plural(rep.ReleaseTime.N, "probe"))})

@@ -147,7 +147,8 @@ func (r *receiver) knows(st *store.Store) bool {
 }
 
 // pipes is a network with one server and without sockets, so it works in a bubble of
-// testing/synctest. Unlike a socket it buffers nothing, so the server knows how much the client has read.
+// testing/synctest. Unlike a socket it buffers nothing, so the server knows how much the client has
+// read.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {

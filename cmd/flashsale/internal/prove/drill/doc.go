@@ -13,7 +13,7 @@
 // update). Most of them use a second sale, in which they can time every request
 // (control_sale.go).
 //
-// Three files check conditions during a storm:
+// Four files check conditions during a storm:
 //
 //   - watch.go reads the database twenty times a second, in one consistent read. It
 //     reports an oversold sale, a buyer above the limit, a key with two orders, a
@@ -23,4 +23,6 @@
 //     must sell within about two leases, and each sold-out sale must refuse orders.
 //   - settle.go checks after the last fault that all units are released within the stated
 //     time, and that exactly these units can be bought.
+//   - consumer.go reads the feed of changes at any node, and goes back to older cursors. After
+//     the last fault, the feed must report the state of every row.
 package drill

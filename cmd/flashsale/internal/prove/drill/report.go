@@ -27,6 +27,7 @@ type Row struct {
 	Verdict      string   `json:"verdict"`        // PASS, FAIL, NOT JUDGED, or ERROR if the drill could not be carried out
 	Attempts     int      `json:"attempts"`       // orders of the attack, or all calls of a storm
 	Orders       int      `json:"orders"`         // durable orders, also of buyers after the attack
+	Changes      int      `json:"changes"`        // reports of the feed about these orders
 	LongestGapMS float64  `json:"longest_gap_ms"` // longest time without an acceptance while units were left
 	Unavailable  int      `json:"unavailable"`    // number of 503s
 	NoAnswer     int      `json:"no_answer"`
@@ -59,7 +60,7 @@ const errored = "ERROR"
 // judge fills in the load test's verdict and the figures of the buyers.
 func (r *Row) judge(v *report.Report, attack time.Duration) {
 	r.exit = v.ExitCode()
-	r.Attempts, r.Orders = v.Attempts, v.Durable
+	r.Attempts, r.Orders, r.Changes = v.Attempts, v.Durable, v.Changes
 	r.Unavailable, r.NoAnswer = v.Answers["503"], v.Answers["0"]
 	r.LongestGapMS = report.Round(report.Milliseconds(longestGap(v.Evidence.Requests, attack)), 1)
 	for _, x := range v.Violations {

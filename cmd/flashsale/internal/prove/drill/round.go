@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
+	"flashsale/loadtest/client"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/report"
 )
@@ -25,6 +26,7 @@ type round struct {
 	state     brokenState
 	liveness  [skuCount]*liveness
 	operator  *operator
+	consumer  *consumer
 	seen      atomic.Pointer[snapshot]
 	direct    atomic.Bool // a sale was sold in direct mode
 	onPayment atomic.Bool // the last sale takes units when an order is paid
@@ -61,6 +63,7 @@ func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (ro
 		a.liveness[i] = &liveness{sku: a.skus[i]}
 	}
 	a.operator = &operator{round: a, lent: map[string]bool{}}
+	a.consumer = &consumer{a, client.Consumer{SKUs: a.skus[:]}}
 	if err := a.open(ctx); err != nil {
 		return row, fmt.Errorf("open the sales: %w", err)
 	}
@@ -85,6 +88,7 @@ func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (ro
 		storm.Go(func() { a.operator.operate(storming, a.skus[i], lab.NewRand(seed, uint64(1+i))) })
 		storm.Go(func() { a.probe(storming, i) })
 	}
+	storm.Go(func() { a.consumer.consume(storming, lab.NewRand(seed, 200)) })
 	if err = a.strike(storming, newPlan(seed, a.cfg.Faults)); err == nil {
 		err = a.state.unrepaired()
 	}
@@ -97,7 +101,9 @@ func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (ro
 	}
 	if ctx.Err() == nil {
 		var readErr error
-		rows, readErr = a.rows(ctx)
+		if rows, readErr = a.rows(ctx); err == nil {
+			rows, readErr = a.consumer.complete(ctx)
+		}
 		err = errors.Join(err, readErr)
 	}
 	enough()
@@ -126,7 +132,7 @@ func (s *storm) round(ctx context.Context, seed int64, length time.Duration) (ro
 // evidence returns, for each sale, the buyers' calls with their answers, and the rows.
 func (a *round) evidence(rows []judge.Row) (all []judge.Evidence) {
 	for _, sku := range a.skus {
-		e := judge.Evidence{SKU: sku, UnitsPerBuyer: buyerLimit, Changing: true, MaxEffectDelay: deadline, Pauses: a.state.pauses}
+		e := judge.Evidence{SKU: sku, UnitsPerBuyer: buyerLimit, Changing: true, MaxEffectDelay: deadline, Pauses: a.state.pauses, Feed: &a.consumer.Feed}
 		for _, c := range a.book {
 			switch {
 			case c.sku != sku:
@@ -224,6 +230,7 @@ func (a *round) inject(ctx context.Context, p step) error {
 func (a *round) report(r *Row, orders int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	r.Changes = len(a.consumer.Changes)
 	r.Orders, r.Done = orders, append(r.Done, a.done...)
 	for _, l := range a.liveness {
 		r.LongestGapMS = max(r.LongestGapMS, report.Milliseconds(l.gap))

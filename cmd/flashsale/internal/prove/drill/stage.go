@@ -41,7 +41,7 @@ func (s *stage) startNodes(ctx context.Context, c lab.NodeConfig, flags func(nam
 	c.Wires = true
 	for i := range nodeCount {
 		c.Name = fmt.Sprint("node-", i+1)
-		c.Flags = flags(c.Name)
+		c.Flags = append(flags(c.Name), "--changes")
 		if _, err := s.StartNode(ctx, c); err != nil {
 			return err
 		}
