@@ -8,7 +8,7 @@ import (
 
 func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                              "audit bench buy changes compare completion crowd demo doctor drill healthcheck loadtest migrate order sale serve token",
+		"":                              "audit bench buy changes compare completion crowd demo doctor drill healthcheck loadtest migrate order sale serve token webhook",
 		"de":                            "demo",
 		"sale ":                         "archive close create restock show",
 		"sale re":                       "restock",

@@ -94,6 +94,7 @@ type commands struct {
 	Buy         buyCommand         `cmd:"" group:"operate" help:"Buy from a running server, as a buyer would."`
 	Order       orderCommand       `cmd:"" group:"operate" help:"List, show, pay and cancel orders on a running server."`
 	Changes     changesCommand     `cmd:"" group:"operate" help:"Print what was sold: the state of every order and sale that has changed."`
+	Webhook     webhookCommand     `cmd:"" group:"operate" help:"List and resume the webhooks, and print their secrets."`
 	Audit       auditCommand       `cmd:"" group:"operate" help:"Show where all units of a sale are. Exit status: 0 if they add up, 1 if they do not."`
 	Token       tokenCommand       `cmd:"" group:"operate" help:"Print a bearer token for a buyer or an operator."`
 	Doctor      doctorCommand      `cmd:"" group:"operate" help:"Check the settings of Redis and MySQL, and print what to change and why."`

@@ -128,6 +128,9 @@ func TestBadUsage(t *testing.T) {
 		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", trialSecret}, "public secret"},
 		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", "EXAMPLE-of-a-secret-32-bytes-or-longer"}, "--secret: this is the public example"},
 		{[]string{"serve", "--redis", "redis://:example@localhost:1", "--mysql", "u:example@tcp(localhost:1)/d", "--secret", nodesSecret, "--no-demo"}, "--redis, --mysql: this is the public example"},
+		{[]string{"serve", "--webhook", "shop=https://shop.example"}, "webhook: needs --changes"},
+		{[]string{"serve", "--changes", "--webhook", "shop=http://shop.example", "--no-demo", "--secret", nodesSecret}, "webhook: want NAME=URL"},
+		{[]string{"webhook", "secret", "shop", "--secret", "short"}, "32"},
 		{[]string{"loadtest", "--target", "nonsense"}, "Target"},
 		{[]string{"migrate", "--mysql", "nonsense"}, "DSN"},
 	} {

@@ -21,7 +21,7 @@ func TestSettingsHideSecrets(t *testing.T) {
 	parser, err := newParser(&commands{}, io.Discard, io.Discard, func(int) {})
 	check.Must(t, err)
 	k, err := parser.Parse([]string{"serve", "--redis", "redis://app:hush-hush-2@r:1/0", "--mysql", "app:hush-hush-3@tcp(m:1)/db",
-		"--lock-servers", "redis://:hush-hush-4@a:1,redis://:hush-hush-5@b:1", "--limit-buyer", "7/s:9", "--no-demo"})
+		"--changes", "--webhook", "shop=https://a/?token=hush-hush-6", "--lock-servers", "redis://:hush-hush-4@a:1,redis://:hush-hush-5@b:1", "--limit-buyer", "7/s:9", "--no-demo"})
 	check.Must(t, err)
 	var line strings.Builder
 	for _, attr := range settings(k) {
@@ -31,7 +31,7 @@ func TestSettingsHideSecrets(t *testing.T) {
 	if strings.Contains(got, "hush") || strings.Contains(got, "clock-off") {
 		t.Errorf("logged settings: got a secret or a hidden flag in: %s", got)
 	}
-	contains(t, got, "addr=127.0.0.1:8080 ", "redis=redis://app:***@r:1/0 ", "mysql=app:***@tcp(m:1)/db ", "secret=*** ",
+	contains(t, got, "addr=127.0.0.1:8080 ", "redis=redis://app:***@r:1/0 ", "mysql=app:***@tcp(m:1)/db ", "secret=*** ", "webhook=*** ",
 		"@a:1 redis://:***@b:1] ", "limit-buyer=7/s:9 ", "demo=false ", "lease=5s ", "limit-when-redis-down=map[pay:open place:local read:local] ")
 }
 

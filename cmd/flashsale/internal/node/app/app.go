@@ -19,6 +19,7 @@ import (
 	"flashsale/inventory/coalesce"
 	"flashsale/orders/controller"
 	"flashsale/orders/feed"
+	"flashsale/orders/feed/webhooks"
 	"flashsale/orders/shop"
 	"flashsale/orders/store"
 	"flashsale/ratelimit"
@@ -40,8 +41,9 @@ type App struct {
 	web      *web.Server
 	live     *live.Live
 	crowd    *demoCrowd
-	feed     *feed.Feed // nil without Config.Changes
-	closing  []func()   // close the connections of the locks
+	feed     *feed.Feed          // nil without Config.Changes
+	webhooks *webhooks.Deliverer // nil without Config.Changes
+	closing  []func()            // close the connections of the locks
 	ready    chan struct{}
 
 	rights        coalesce.Fresh[[]string] // commands that Redis refuses
@@ -128,11 +130,17 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 			Rush: func() bool { return a.service.Controller().Stats().LongestQueue > longQueue },
 		})
 		watchFeed(registry, a.feed)
+		hooks := webhooks.Config{URLs: cfg.Webhook, Secrets: [][]byte{[]byte(cfg.Secret)}, Store: a.store, Read: a.feed.Read, Clock: a.clock, Log: cfg.Log}
+		if cfg.PreviousSecret != "" {
+			hooks.Secrets = append(hooks.Secrets, []byte(cfg.PreviousSecret))
+		}
+		a.webhooks = webhooks.New(hooks)
+		watchWebhooks(registry, a.webhooks)
 	}
 	a.live = live.New(live.Config{
 		Node: cfg.Node, Service: a.service, Store: a.store,
 		Missing: func(ctx context.Context) []string { return a.web.MissingDependencies(ctx) },
-		Every:   cfg.SnapshotEvery, Life: cfg.WatchLife,
+		Every:   cfg.SnapshotEvery, Life: cfg.WatchLife, Feed: a.feed, Webhooks: a.webhooks,
 	})
 	a.crowd = &demoCrowd{app: a}
 	a.web, err = web.New(web.Config{

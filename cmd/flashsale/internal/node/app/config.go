@@ -21,6 +21,7 @@ import (
 
 	"flashsale/cmd/flashsale/internal/node/auth"
 	"flashsale/cmd/flashsale/internal/node/web"
+	"flashsale/orders/feed/webhooks"
 	"flashsale/ratelimit/admission"
 	"flashsale/ratelimit/limit"
 )
@@ -44,6 +45,8 @@ type Config struct {
 	PayScope       string        `placeholder:"SCOPE" help:"For production: only tokens with this scope may pay, for any buyer. The payment provider's callback uses such a token. Default: buyers report their own payments." group:"Tokens"`
 
 	Changes bool `help:"Report the state of every order and sale at GET /v1/admin/changes. All nodes must have the same setting. Default: off, because numbering the changes costs the database about as much as selling does." group:"Changes"`
+
+	Webhook map[string]string `placeholder:"NAME=URL" secret:"all" help:"Deliver the changes to this https URL, signed as Standard Webhooks prescribes. Repeat the flag for further URLs. All nodes should have the same. Needs --changes." group:"Changes"`
 
 	Lock        string   `default:"redis" help:"Store of the keepers' locks: redis (--redis), redlock, zookeeper or mysql (--mysql; one connection per sale). Default ${default}." group:"Locks"`
 	LockServers []string `placeholder:"SERVER" secret:"url" help:"For redlock, the URLs of an odd number of independent Redis masters, at least three. For zookeeper, host:port of each server." group:"Locks"`
@@ -197,6 +200,11 @@ func (c Config) validate() error {
 		knownRoute("limit-shadow", route)
 	}
 	c.validateLock(&f)
+	f.check(len(c.Webhook) == 0 || c.Changes, "webhook: needs --changes")
+	for name, url := range c.Webhook {
+		err = webhooks.Check(name, url, c.Demo)
+		f.check(err == nil, "webhook: %w", err)
+	}
 	f.check(c.Lease >= time.Second, "lease: %s is below 1s", c.Lease)
 	// More frequent comparisons would slow down the orders.
 	f.check(c.ReconcileEvery >= 100*time.Millisecond, "reconcile-every: %s is below 100ms", c.ReconcileEvery)

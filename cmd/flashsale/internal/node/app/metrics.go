@@ -11,6 +11,7 @@ import (
 
 	"flashsale/inventory"
 	"flashsale/orders/feed"
+	"flashsale/orders/feed/webhooks"
 	"flashsale/orders/keeper"
 	"flashsale/orders/shop"
 	"flashsale/orders/store"
@@ -180,4 +181,17 @@ func watchFeed(r *prometheus.Registry, f *feed.Feed) {
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "flashsale_feed_lag_seconds", Help: "Time for which changes have been waiting to be reported in the feed; 0 if none waits.",
 	}, func() float64 { return f.Lag().Seconds() }))
+}
+
+// watchWebhooks adds the metrics of the webhooks.
+func watchWebhooks(r *prometheus.Registry, d *webhooks.Deliverer) {
+	for i, w := range d.States() {
+		gauge := func(name, help string, read func(webhooks.State) float64) {
+			r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+				Name: name, Help: help, ConstLabels: prometheus.Labels{"name": w.Name},
+			}, func() float64 { return read(d.States()[i]) }))
+		}
+		gauge("flashsale_webhook_lag_seconds", "Age of the oldest change that is not delivered to the webhook; 0 if all are.", func(w webhooks.State) float64 { return w.Lag })
+		gauge("flashsale_webhook_failures", "Failed attempts of all nodes since the last delivery to the webhook.", func(w webhooks.State) float64 { return float64(w.Failures) })
+	}
 }

@@ -90,15 +90,20 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 	op.until(logged("Keeper changed", "S: It is this node now."))
 }
 
-// An operator restocks, rebuilds and closes a sale and finds its orders. If another operator
-// has changed the sale in between, a restock changes nothing, and a second try succeeds.
+// An operator sees a failing webhook, restocks, rebuilds and closes a sale and finds its orders. If
+// another operator has changed the sale in between, a restock changes nothing, and a second try
+// succeeds.
 func TestActionsInTheBrowser(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
-	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) {
+		often("one")(c)
+		c.Demo, c.Changes, c.Webhook = true, true, map[string]string{"shop": "http://127.0.0.1:1/"} // port 1 is closed
+	})
 	n.put("S", 5, 2, 900)
 	id := n.order("S", "ann").want(201).id()
 	op := visit(t, chromium, n.URL()+"/ops#S")
+	op.until(`/^Failing: \d+ attempts\|.*connection refused$/.test([...document.querySelectorAll('#webhooks [data-key=shop] td')].map(cell => cell.textContent).join('|'))`)
 	ask := func(action string) {
 		t.Helper()
 		op.click(`[data-action=` + action + `]`)

@@ -49,6 +49,7 @@ func (a *App) Run(ctx context.Context) error {
 		g.Go(func() error {
 			select {
 			case <-a.ready:
+				g.Go(func() error { a.webhooks.Run(serving); return nil })
 				a.feed.Run(serving) // ends all waits for changes, which would delay Shutdown
 			case <-serving.Done():
 			}

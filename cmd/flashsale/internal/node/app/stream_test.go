@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/orders/feed/webhooks"
 )
 
 // A stream is a client of /v1/live.
@@ -75,6 +76,7 @@ type seen struct {
 	Nodes  []seenNode
 	Sales  []seenRow
 	Events []seenEntry
+	Feed   []webhooks.State
 	Points []seenPoint
 	Point  seenPoint
 	SKU    string

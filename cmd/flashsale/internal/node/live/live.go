@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"flashsale/orders"
+	"flashsale/orders/feed"
+	"flashsale/orders/feed/webhooks"
 	"flashsale/orders/shop"
 	"flashsale/orders/store"
 	"flashsale/ratelimit/limit"
@@ -28,6 +30,9 @@ type Config struct {
 	Store   *store.Store // contains the heartbeat rows of all nodes
 	// Missing returns the names of the stores that do not respond.
 	Missing func(context.Context) []string
+	// Feed and Webhooks are nil if the node has no feed of changes.
+	Feed     *feed.Feed
+	Webhooks *webhooks.Deliverer
 	// Watchers is the maximum number of concurrent streams of buyers on this node, and
 	// Operators the maximum of operators. The defaults are 1,000 and 100.
 	Watchers, Operators int

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"flashsale/orders"
+	"flashsale/orders/feed/webhooks"
 )
 
 // overviewTopic is the topic of the overview. No sale has an empty SKU.
@@ -34,6 +35,9 @@ type (
 		Missing []string   `json:"missing"`
 		Point   ratePoint  `json:"point"`  // the latest of this node; its time is 0 before the first one
 		Events  []logEntry `json:"events"` // the latest of this node
+		// Feed is empty if there is no feed of changes. Its first element, without a name, is the feed,
+		// whose lag is the time for which changes have waited for a number.
+		Feed []webhooks.State `json:"feed"`
 	}
 	// A saleRow describes a sale. Its figures come from the balance, so they add up.
 	// If the balance is outdated, total, available and sold are read separately. Paid is
@@ -71,6 +75,9 @@ func (l *Live) withListed(skus []string) []string {
 func (l *Live) overview(offers []orders.Offer, nodes []nodeStats) overview {
 	v := overview{Sales: []saleRow{}, Nodes: []nodeView{}, All: sumRates(nodes), Missing: []string{}, Point: l.events.last()}
 	paid, p99 := l.events.latest(&v)
+	if v.Feed = []webhooks.State{}; l.cfg.Feed != nil {
+		v.Feed = append([]webhooks.State{{Lag: l.cfg.Feed.Lag().Seconds()}}, l.cfg.Webhooks.States()...)
+	}
 	for i := range offers {
 		o := &offers[i]
 		row := saleRow{Sale: *o, Sold: o.Sold, Queued: o.QueuedOrders, P99: p99[o.SKU], Direct: o.SoldDirect()}

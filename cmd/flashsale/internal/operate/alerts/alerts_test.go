@@ -43,6 +43,7 @@ flashsale_redis_connection_timeouts_total{NODE} 0x100 1x259
 flashsale_keeper_failures_total{NODE} 0x100 0+5x2 10x256
 flashsale_loop_failures_total{NODE, loop="sweeper"} 0x100 1x259
 flashsale_loop_failures_total{NODE, loop="bus"} 0+1x360
+flashsale_webhook_lag_seconds{NODE, name="shop"} 0x100 0+5x30 0x228
 `
 
 // failures maps each alert to its failure: series that replace healthy ones on all nodes, and
@@ -70,6 +71,7 @@ var failures = map[string]struct {
 		`flashsale_http_request_duration_seconds_bucket{NODE, route="/v1/orders", le="2.4"} 0+1020x360
 		 flashsale_http_request_duration_seconds_bucket{NODE, route="/v1/orders", le="+Inf"} 0+1020x360`, 30,
 	},
+	"FlashsaleWebhookBehind":      {`flashsale_webhook_lag_seconds{NODE, name="shop"} 0x100 0+5x259`, 100 + 80},
 	"FlashsaleMySQLPoolExhausted": {"flashsale_mysql_connection_wait_seconds_total{NODE} 0x100 0+10x259", 100 + 20},
 	"FlashsaleRedisPoolExhausted": {"flashsale_redis_connection_timeouts_total{NODE} 0x100 0+1x259", 100 + 20},
 }

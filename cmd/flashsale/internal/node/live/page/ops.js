@@ -78,6 +78,14 @@ function show(all) {
       latency(n), { text: count(n.queued), level: levels.queued(n) }, span(n.up_s),
     ],
   })));
+  $('changes').hidden = all.feed.length === 0;
+  fill($('webhooks'), all.feed.map(f => ({
+    key: f.name, cells: [
+      { text: f.name || 'Feed of changes' },
+      { text: f.stopped ? 'Stopped by 410 Gone' : f.failures ? `Failing: ${count(f.failures)} attempts` : 'Up', level: f.stopped || f.failures ? 'bad' : '' },
+      { text: f.lag_s > 0 ? span(Math.ceil(f.lag_s)) : '–', level: level(f.lag_s, 60, 300) }, f.error || '–',
+    ],
+  })));
   showLog(all.events);
   drawCharts();
   showSilence();
