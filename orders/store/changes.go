@@ -61,8 +61,8 @@ func (s *Store) FeedState(ctx context.Context) (state FeedState, err error) {
 // the same. It returns the number, or 0 if there is no new one, because another call, on any node,
 // has given one within 100 ms, or because DeferNumbering forbids it.
 //
-// Number never waits for another transaction that has locked a changed row. It leaves the row to a
-// later call.
+// Except on TiDB, Number never waits for another transaction that has locked a changed row. It
+// leaves the row to a later call.
 func (s *Store) Number(ctx context.Context) (no int64, err error) {
 	no, err = transact(ctx, s, func(tx *gorm.DB) (int64, error) {
 		now, err := s.readTime(tx)
@@ -82,8 +82,8 @@ func (s *Store) Number(ctx context.Context) (no int64, err error) {
 			return 0, err
 		}
 		full := false
-		for table, id := range map[string]string{"orders": "id", "sales": "sku"} {
-			n, err := s.numberRows(tx, table, id, no)
+		for _, table := range []struct{ name, id string }{{"sales", "sku"}, {"orders", "id"}} { // all transactions lock a sale before its orders
+			n, err := s.numberRows(tx, table.name, table.id, no)
 			if err != nil {
 				return 0, err
 			}
@@ -212,7 +212,7 @@ func (s *Store) Changes(ctx context.Context, after string, limit int) (changes [
 		if p.now, err = s.readTime(db); err != nil {
 			return p, err
 		}
-		if p.from, err = parsePlace(after, p.Name, max(p.Last, p.now.UnixMilli())); err != nil {
+		if p.from, err = parsePlace(after, p.Name, max(p.Last, p.now.Add(skew).UnixMilli())); err != nil {
 			return p, err
 		}
 		if p.to = (place{p.Last, afterAll, ""}); p.from.compare(p.to) >= 0 {
@@ -230,6 +230,9 @@ func (s *Store) Changes(ctx context.Context, after string, limit int) (changes [
 	}
 	return read.changes, read.to.cursor(read.Name), nil
 }
+
+// skew is the time by which the clocks of two servers of one database may differ.
+const skew = time.Minute
 
 // feedLane is the lane of Changes.
 const feedLane = "feed"

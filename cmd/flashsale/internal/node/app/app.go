@@ -127,7 +127,10 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 	if cfg.Changes {
 		a.feed = feed.New(feed.Config{
 			Store: a.store, Log: cfg.Log,
-			Rush: func() bool { return a.service.Controller().Stats().LongestQueue > longQueue },
+			Rush: func() bool { // while Redis is down, the queues stay as they are
+				c := a.service.Controller()
+				return !c.RedisDown() && c.Stats().LongestQueue > longQueue
+			},
 		})
 		watchFeed(registry, a.feed)
 		hooks := webhooks.Config{URLs: cfg.Webhook, Secrets: [][]byte{[]byte(cfg.Secret)}, Store: a.store, Read: a.feed.Read, Clock: a.clock, Log: cfg.Log}
