@@ -117,7 +117,7 @@ func (l *Ledger) Decide(q inventory.QueuedOrder) Decision {
 		// Redis has lost later writes, and may still have the hold of an ended order.
 		d := Decision{Queued: q, Order: row}
 		switch {
-		case row.Status.Closed():
+		case row.Status.Closed() && !row.Voided(): // a rebuild returns the units of an order that was taken back
 			d.Hold = ReleaseHold
 		case row.Status == Paid && row.RestoredAt != nil:
 			d.Hold = DropHoldAgain

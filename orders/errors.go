@@ -21,6 +21,9 @@ var (
 // ErrClaimed is ErrOrderClosed for a payment that has a refund claim.
 var ErrClaimed = fmt.Errorf("%w, and a refund claim is recorded for the payment", ErrOrderClosed)
 
+// ErrAmountMismatch is returned for a payment of another amount or currency than the order's.
+var ErrAmountMismatch = errors.New("orders: the payment is for another amount or currency than the order")
+
 // ErrOnItsWay is returned to an operator if a change is stored in the database but may not
 // have reached the gate. It is joined with ErrUnavailable.
 var ErrOnItsWay = errors.New("orders: the change is stored, but may not have reached the gate")

@@ -16,7 +16,7 @@ import (
 // A Status is the state of an order.
 //
 //	reserved ──▶ pending_payment ──▶ paid
-//	    │               ├──────────▶ cancelled
+//	    │               ├──────────▶ cancelled (or taken back by an operator: paid ──▶ cancelled)
 //	    ▼               └──────────▶ expired
 //	 rejected                 (or paid late: expired ──▶ paid)
 //
@@ -69,6 +69,10 @@ func (s Status) shown() Status {
 func (o *Order) PaidBy(ref string) bool {
 	return o.Status == Paid && o.PaymentRef != nil && *o.PaymentRef == ref
 }
+
+// Voided reports whether Store.Void has taken the order back. Only such an order is cancelled and
+// has the reference of a payment.
+func (o *Order) Voided() bool { return o.Status == Cancelled && o.PaymentRef != nil }
 
 // An Order is a row of the table orders. Amount is in minor units of Currency.
 type Order struct {

@@ -97,15 +97,38 @@ func (l *Ledger) awaitPayment(o *Order) {
 	}
 }
 
-// A Claim is a claim for a refund: a reported payment was refused, so the buyer's money may
-// be due back. The service moves no money. There is one claim for each order and
-// payment reference, because the payer chooses the reference and may use it for two orders.
+// A Charge is what the payer reports to have charged. A field is nil if it is not reported.
+type Charge struct {
+	Amount   *int64 // minor units of the currency
+	Currency *string
+}
+
+// Check records the invalid fields of the charge.
+func (c Charge) Check(f *Fields) {
+	if c.Amount != nil {
+		f.Check(*c.Amount >= 0, "amount", "must be 0 or more minor units")
+	}
+	if c.Currency != nil {
+		f.checkCurrency(*c.Currency)
+	}
+}
+
+// Matches reports whether the order has the amount and the currency that are reported. The two do
+// not change after the order is placed.
+func (c Charge) Matches(o *Order) bool {
+	return (c.Amount == nil || *c.Amount == o.Amount) && (c.Currency == nil || *c.Currency == o.Currency)
+}
+
+// A Claim is a claim for a refund: a reported payment was refused, or an operator has taken the
+// paid order back, so the buyer's money may be due back. The service moves no money. There is one
+// claim for each order and payment reference, because the payer chooses the reference and may use
+// it for two orders.
 //
-// A payment either pays an order or has a claim, never both. The lock of the sale's row covers
-// the decision. Row locks of a Galera cluster are local to one master, so both transactions also
-// write the order's row, and the cluster rolls back one of them. A claim is final: its reference
-// stays refused, even if units are released later. An order with MaxClaims claims refuses every
-// further reference.
+// A payment either pays an order or has a claim, never both, unless the order is taken back. The
+// lock of the sale's row covers the decision. Row locks of a Galera cluster are local to one
+// master, so both transactions also write the order's row, and the cluster rolls back one of them.
+// A claim is final: its reference stays refused, even if units are released later. An order with
+// MaxClaims claims refuses every further reference.
 type Claim struct {
 	PaymentRef string    `gorm:"primaryKey" json:"payment_ref"`
 	OrderID    string    `gorm:"primaryKey" json:"order_id"`
@@ -120,8 +143,8 @@ type Claim struct {
 // TableName returns the name of the table, for gorm.
 func (Claim) TableName() string { return "refunds" }
 
-// MaxClaims is the maximum number of claims of one order. A payer could otherwise create rows
-// without end by inventing references.
+// MaxClaims is the maximum number of claims for refused payments of one order. A payer could
+// otherwise create rows without end by inventing references.
 const MaxClaims = 10
 
 // NewClaim returns the claim for a payment of o that was refused for that reason.

@@ -19,8 +19,11 @@ const (
 	NotOpen     Reason = "not_open"
 	AlreadyPaid Reason = "already_paid"
 	OrderClosed Reason = "order_closed"
+	Voided      Reason = "voided"       // in a claim: an operator has taken the order back, and gave no other reason
 	Unavailable Reason = "unavailable"  // in a claim: the gate or the keeper did not answer in time
 	NotReleased Reason = "not_restored" // in a claim: the units of the order were not released in time
+
+	AmountMismatch Reason = "amount_mismatch"
 )
 
 // refusals maps a reason to the error that callers receive.
@@ -33,6 +36,8 @@ var refusals = map[Reason]error{
 	AlreadyPaid: ErrAlreadyPaid,
 	OrderClosed: ErrOrderClosed,
 	Unavailable: ErrUnavailable,
+
+	AmountMismatch: ErrAmountMismatch,
 }
 
 // Err returns the error that callers receive for the reason.

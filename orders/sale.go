@@ -113,7 +113,7 @@ func (s *Sale) Validate() error {
 	f.Check(s.ImageURL == "" || isImageURL(s.ImageURL), "image_url",
 		"must be an https URL without a user, or a path that begins with one /, of at most 500 visible ASCII characters without \\")
 	f.Check(s.Price >= 0 && s.Price <= maxPrice, "price", "must be 0 to %d minor units", maxPrice)
-	f.Check(len(s.Currency) == 3 && strings.Trim(s.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "", "currency", "must be three capital letters, as in ISO 4217")
+	f.checkCurrency(s.Currency)
 	f.Check(s.Total >= 0 && s.Total <= MaxTotal, "total", "must be 0 to %d units", MaxTotal)
 	f.Check(s.UnitsPerBuyer >= 1 && s.UnitsPerBuyer <= MaxTotal, "per_buyer_limit", "must be 1 to %d units", MaxTotal)
 	f.Check(Storable(s.OpensAt), "opens_at", "must be an RFC 3339 time between the years 1970 and 9000")
@@ -122,6 +122,10 @@ func (s *Sale) Validate() error {
 	f.Check(s.PaymentWindowS >= 1 && s.PaymentWindowS <= maxWindow, "payment_window_s", "must be 1 to %d seconds", maxWindow)
 	f.Check(s.ReserveOn == OnOrder || s.ReserveOn == OnPayment, "reserve_on", "must be order or payment")
 	return f.Err()
+}
+
+func (f *Fields) checkCurrency(s string) {
+	f.Check(len(s) == 3 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "", "currency", "must be three capital letters, as in ISO 4217")
 }
 
 // isVisible reports whether a reader sees r: a letter, digit, punctuation mark or symbol. The

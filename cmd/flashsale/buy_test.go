@@ -39,7 +39,10 @@ func TestBuyersCommands(t *testing.T) {
 		t.Fatalf("output of flashsale buy: got no command to cancel the order at this server:\n%s", out)
 	}
 	contains(t, does(strings.Fields(next)...), "cancelled")
-	if o := order("order", "pay", first.ID, "--buyer", "ann", "--ref", "p-1"); o.Status != "paid" {
+	pays := []string{"order", "pay", first.ID, "--buyer", "ann", "--target", node.URL()}
+	refuses(t, append(pays, "--ref", "p-0", "--amount", "25799"), "409 amount_mismatch")
+	refuses(t, append(pays, "--ref", "p-0", "--currency", "USD"), "409 amount_mismatch")
+	if o := order("order", "pay", first.ID, "--buyer", "ann", "--ref", "p-1", "--amount", "25800", "--currency", "EUR"); o.Status != "paid" {
 		t.Errorf("flashsale order pay: got order %+v, want status paid", o)
 	}
 	contains(t, does("order", "show", first.ID, "--buyer", "ann"), "paid", "258.00 EUR")
@@ -58,6 +61,34 @@ func TestBuyersCommands(t *testing.T) {
 		"409 already_paid": "order cancel " + first.ID + " --buyer ann",
 	} {
 		refuses(t, append(strings.Fields(args), "--target", node.URL()), want)
+	}
+}
+
+// An operator takes paid orders back. The sale is that of the first order, unless --sku names it. A
+// repetition succeeds, and an order that is not paid is an error.
+func TestOrderVoid(t *testing.T) {
+	node := served(t)
+	does := func(args ...string) string {
+		t.Helper()
+		out, _, err := command(t, append(args, "--target", node.URL())...)
+		check.Must(t, err)
+		return out
+	}
+	does("sale", "create", "sneaker", "--price", "12900", "--total", "10", "--per-buyer", "3")
+	id, open := buys(t, node, "ann", "sneaker", 2), buys(t, node, "bob", "sneaker", 1)
+	does("order", "pay", id, "--buyer", "ann", "--ref", "p-1")
+	contains(t, does("order", "void", id, "--reason", "bots"), id+"  voided")
+	contains(t, does("order", "void", id, id, "--sku", "sneaker"), id+"  already_voided")
+	contains(t, does("order", "void", id, "--json"), `{"voided":[],"skipped":[{"id":"`+id+`","why":"already_voided"}]}`)
+	contains(t, does("order", "show", id, "--buyer", "ann"), "cancelled", "paid ", "closed ")
+	out, _, err := command(t, "order", "void", id, open, "none", "--target", node.URL())
+	contains(t, out, id+"  already_voided", open+"  pending_payment", "none ")
+	contains(t, fmt.Sprint(err), "take back orders of sneaker: 2 of 3 are not paid orders of this sale")
+	for want, args := range map[string]string{
+		"not found: GET " + node.URL() + "/v1/admin/orders/none": "order void none",
+		"400 invalid_request": "order void " + id + " --reason ",
+	} {
+		refuses(t, append(strings.Split(args, " "), "--target", node.URL()), want)
 	}
 }
 

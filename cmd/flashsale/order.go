@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"flashsale/cmd/flashsale/internal/operate/api"
+	"flashsale/loadtest/client"
 	"flashsale/loadtest/report"
+	"flashsale/orders/store"
 )
 
 type orderCommand struct {
@@ -17,6 +20,7 @@ type orderCommand struct {
 	Show   orderShow   `cmd:"" help:"Show one order, as an operator or as its buyer."`
 	Pay    orderPay    `cmd:"" help:"Pay for an order, as its buyer."`
 	Cancel orderCancel `cmd:"" help:"Cancel an order that is not paid, as its buyer."`
+	Void   orderVoid   `cmd:"" help:"Take paid orders back, as an operator."`
 }
 
 type orderList struct {
@@ -55,13 +59,22 @@ func (c *orderShow) Run(ctx context.Context, s streams) error {
 }
 
 type orderPay struct {
-	Ref         string `required:"" placeholder:"TEXT" help:"Reference of the payment. A repeated payment with the same reference has no further effect."`
+	Ref         string  `required:"" placeholder:"TEXT" help:"Reference of the payment. A repeated payment with the same reference has no further effect."`
+	Amount      *int64  `placeholder:"AMOUNT" help:"The charged amount, in minor units. If the order has another amount, it is not paid, and a refund is claimed."`
+	Currency    *string `placeholder:"CODE" help:"Currency of the charge (ISO 4217). If the order has another currency, it is not paid, and a refund is claimed."`
 	orderCancel `embed:""`
 }
 
 // Run pays for the order.
 func (c *orderPay) Run(ctx context.Context, s streams) error {
-	return c.order(ctx, s, c.Buyer, http.MethodPost, "/v1/orders/"+url.PathEscape(c.ID)+"/pay", map[string]string{"payment_ref": c.Ref})
+	in := map[string]any{"payment_ref": c.Ref}
+	if c.Amount != nil {
+		in["amount"] = *c.Amount
+	}
+	if c.Currency != nil {
+		in["currency"] = *c.Currency
+	}
+	return c.order(ctx, s, c.Buyer, http.MethodPost, "/v1/orders/"+url.PathEscape(c.ID)+"/pay", in)
 }
 
 type orderCancel struct {
@@ -73,6 +86,55 @@ type orderCancel struct {
 // Run cancels the order.
 func (c *orderCancel) Run(ctx context.Context, s streams) error {
 	return c.order(ctx, s, c.Buyer, http.MethodPost, "/v1/orders/"+url.PathEscape(c.ID)+"/cancel", nil)
+}
+
+type orderVoid struct {
+	IDs         []string `arg:"" name:"id" help:"The ids of the orders."`
+	SKU         string   `name:"sku" placeholder:"SKU" help:"SKU of the orders. Default: the SKU of the first order."`
+	Reason      string   `default:"voided" placeholder:"TEXT" help:"Reason of the refund claims: 1 to 32 visible ASCII characters. Default ${default}."`
+	answerFlags `embed:""`
+}
+
+// Help explains the effect.
+func (orderVoid) Help() string {
+	return `The orders are cancelled, their units are on sale again about a second later, and a
+refund is claimed for each payment. Repeating the command changes nothing.
+
+  flashsale order void 01932c07-… 01932c08-… --reason bots`
+}
+
+// Run takes the orders back, and prints one line per order. With --json, it prints one object per
+// call of the API. It returns an error if an order is not taken back, now or before.
+func (c *orderVoid) Run(ctx context.Context, s streams) error {
+	server := c.operator()
+	if c.SKU == "" {
+		o, err := server.Order(ctx, http.MethodGet, "/v1/admin/orders/"+url.PathEscape(c.IDs[0]), nil)
+		if err != nil {
+			return err
+		}
+		c.SKU = o.SKU
+	}
+	left := 0
+	for ids := range slices.Chunk(c.IDs, store.MaxVoid) {
+		v, err := server.Void(ctx, c.SKU, ids, c.Reason)
+		var results []string
+		for _, id := range v.Voided {
+			results = append(results, id, "voided")
+		}
+		for _, skipped := range v.Skipped {
+			results = append(results, client.Printable(skipped.ID), skipped.Why)
+			if skipped.Why != "already_voided" {
+				left++
+			}
+		}
+		if err := c.print(s, server, err, results...); err != nil {
+			return err
+		}
+	}
+	if left > 0 {
+		return fmt.Errorf("take back orders of %s: %d of %d are not paid orders of this sale", c.SKU, left, len(c.IDs))
+	}
+	return nil
 }
 
 // order sends a request and prints the order of the response. If buyer is empty, it sends

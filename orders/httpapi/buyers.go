@@ -108,7 +108,8 @@ func (h *Handlers) ListOrders(c *gin.Context) error {
 // PayOrder handles POST /v1/orders/{id}/pay.
 func (h *Handlers) PayOrder(c *gin.Context) error {
 	var ref string
-	wrong, err := Decode(c, map[string]any{"payment_ref": &ref})
+	var charge orders.Charge
+	wrong, err := Decode(c, map[string]any{"payment_ref": &ref, "amount": &charge.Amount, "currency": &charge.Currency}, "amount", "currency")
 	if err := errors.Join(err, wrong.Err()); err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (h *Handlers) PayOrder(c *gin.Context) error {
 			return err
 		}
 	}
-	o, err := h.service.Pay(c.Request.Context(), buyer, id, ref)
+	o, err := h.service.PayCharge(c.Request.Context(), buyer, id, ref, charge)
 	return answer(c, o, err)
 }
 

@@ -40,7 +40,7 @@ func newFront(s *shop.Service) *front {
 		"GET /v1/sales": h.ListSales, "GET /v1/sales/:sku": h.GetSale,
 		"PUT /v1/admin/sales/:sku": h.PutSale, "GET /v1/admin/sales/:sku/audit": h.AuditSale,
 		"GET /v1/admin/sales/:sku/orders": h.ListSaleOrders, "POST /v1/admin/sales/:sku/rebuild": h.RebuildSale,
-		"GET /v1/admin/refunds": h.ListRefunds, "POST /v1/admin/sales/:sku/close": h.EndSale,
+		"GET /v1/admin/refunds": h.ListRefunds, "POST /v1/admin/sales/:sku/close": h.EndSale, "POST /v1/admin/sales/:sku/void": h.VoidOrders,
 		"GET /v1/admin/orders": h.ListBuyerOrders, "GET /v1/admin/orders/:id": h.GetAnyOrder,
 	} {
 		method, path, _ := strings.Cut(route, " ")
@@ -153,7 +153,7 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("two wrong fields: got error %v, want both in the error", err)
 		}
 		// The error for an unknown field lists the fields of the request.
-		for path, names := range map[string]string{"/v1/orders": "quantity, sku", "/v1/orders/x/pay": "payment_ref"} {
+		for path, names := range map[string]string{"/v1/orders": "quantity, sku", "/v1/orders/x/pay": "amount, currency, payment_ref"} {
 			if _, err := f.ask("POST", path, `{"ref":"x"}`); !errors.As(err, &invalid) || !strings.HasSuffix(invalid.Fields["ref"], "which has "+names) {
 				t.Errorf("bad request to %s: got error %v, want the names %s", path, err, names)
 			}

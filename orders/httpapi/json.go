@@ -28,8 +28,11 @@ import (
 // ErrMediaType is returned for a body that is not JSON in UTF-8, or that is compressed.
 var ErrMediaType = errors.New("orders: the body must be application/json in UTF-8, without a Content-Encoding")
 
-// maxBody is the maximum size of a request's body, in bytes.
-const maxBody = 4 << 10
+// The maximum sizes of a request's body, in bytes.
+const (
+	maxBody     = 4 << 10
+	maxVoidBody = 16 << 10 // a list of order ids
+)
 
 // Handlers serves the routes of the API that call the shop. Each handler writes its response,
 // or returns an error and writes nothing. The caller turns the error into a response.
@@ -59,19 +62,25 @@ const MaxFaults = 10
 // shownName is the maximum length of an unknown field's name in a response, in bytes.
 const shownName = 64
 
-// Decode decodes the JSON object in a request's body. into maps the name of each field to a
-// pointer to a string, an int64 or a time.Time. Every field must be given once and not be null;
-// only the optional fields may be missing. Decode returns the fields that are wrong, at most
-// MaxFaults, and an error if the body is not a JSON object in UTF-8 of at most 4 KiB.
+// Decode decodes the JSON object in a request's body. into maps the name of each field to a pointer
+// to a string, an int64, a time.Time, or a pointer to or slice of these. Every field must be given
+// once and not be null; only the optional fields may be missing. Decode returns the fields that are
+// wrong, at most MaxFaults, and an error if the body is not a JSON object in UTF-8 of at most 4
+// KiB.
 //
 // encoding/json would ignore the case of names, and accept a name that is given twice.
 func Decode(c *gin.Context, into map[string]any, optional ...string) (wrong orders.Fields, err error) {
+	return decode(c, maxBody, into, optional...)
+}
+
+// decode is Decode for a body of at most limit bytes.
+func decode(c *gin.Context, limit int64, into map[string]any, optional ...string) (wrong orders.Fields, err error) {
 	if err := checkMedia(c.Request.Header); err != nil {
 		return nil, err
 	}
-	raw, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
+	raw, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, limit))
 	if err != nil {
-		return nil, readError(err)
+		return nil, readError(err, limit)
 	}
 	in := jsontext.NewDecoder(bytes.NewBuffer(raw))
 	if open, err := in.ReadToken(); err != nil || open.Kind() != '{' {
@@ -158,12 +167,12 @@ func checkMedia(header http.Header) error {
 	return nil
 }
 
-func readError(err error) error {
+func readError(err error, limit int64) error {
 	_, tooLarge := errors.AsType[*http.MaxBytesError](err)
 	_, network := errors.AsType[net.Error](err)
 	switch {
 	case tooLarge:
-		return invalid("body", fmt.Sprintf("must be at most %d bytes", maxBody))
+		return invalid("body", fmt.Sprintf("must be at most %d bytes", limit))
 	case network || errors.Is(err, context.DeadlineExceeded):
 		return invalid("body", "did not arrive in time")
 	}
@@ -173,8 +182,10 @@ func readError(err error) error {
 // kindOf describes the type of a field to a client.
 func kindOf(target any) string {
 	switch target.(type) {
-	case *string:
+	case *string, **string:
 		return "a string"
+	case *[]string:
+		return "an array of strings"
 	case *time.Time:
 		return "an RFC 3339 time between the years 1970 and 9000"
 	}

@@ -136,6 +136,21 @@ func (h *Handlers) ListRefunds(c *gin.Context) error {
 	})
 }
 
+// VoidOrders handles POST /v1/admin/sales/{sku}/void.
+func (h *Handlers) VoidOrders(c *gin.Context) error {
+	var ids []string
+	reason := string(orders.Voided)
+	wrong, err := decode(c, maxVoidBody, map[string]any{"orders": &ids, "reason": &reason}, "reason")
+	if err := errors.Join(err, wrong.Err()); err != nil {
+		return err
+	}
+	voided, err := h.service.Void(c.Request.Context(), c.Param("sku"), ids, orders.Reason(reason))
+	if err == nil {
+		c.JSON(http.StatusOK, voided)
+	}
+	return err
+}
+
 // RebuildSale handles POST /v1/admin/sales/{sku}/rebuild.
 func (h *Handlers) RebuildSale(c *gin.Context) error {
 	audit, err := h.service.Rebuild(c.Request.Context(), c.Param("sku"))

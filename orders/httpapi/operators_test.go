@@ -145,3 +145,48 @@ func TestOperatorReadsOrdersOfAllBuyers(t *testing.T) {
 		}
 	})
 }
+
+// The error for an invalid void or charge names the field that is wrong, and nothing changes. A
+// void of the maximum number of orders is accepted.
+func TestBadVoidsAndCharges(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		p := serve(t, s, kit.Sale("S", 10, 10), nil)
+		f := newFront(p.Service)
+		placed, err := p.Place(t.Context(), shop.Placement{Buyer: "ann", SKU: "S", Quantity: 1})
+		check.Must(t, err)
+		id := placed.Order.ID
+		list := func(n int) string { return strings.TrimSuffix(strings.Repeat(`"`+id+`",`, n), ",") }
+		const void, huge = "/v1/admin/sales/S/void", "1000000000000000000000000000000"
+		pay := "/v1/orders/" + id + "/pay"
+		for _, bad := range []struct{ path, body, field string }{
+			{void, `{}`, "orders"}, {void, `{"orders":[]}`, "orders"}, {void, `{"orders":null}`, "orders"}, {void, `{"orders":"` + id + `"}`, "orders"},
+			{void, `{"orders":[1]}`, "orders"}, {void, `{"orders":[` + list(201) + `]}`, "orders"}, {void, `{"orders":[` + list(500) + `]}`, "body"},
+			{void, `{"orders":["x"],"reason":""}`, "reason"}, {void, `{"orders":["x"],"reason":"a b"}`, "reason"},
+			{void, `{"orders":["x"],"reason":"` + strings.Repeat("x", 33) + `"}`, "reason"}, {void, `{"orders":["x"],"sku":"S"}`, "sku"},
+			{pay, `{"payment_ref":"r","amount":1e3}`, "amount"}, {pay, `{"payment_ref":"r","amount":"1999"}`, "amount"},
+			{pay, `{"payment_ref":"r","amount":-1}`, "amount"}, {pay, `{"payment_ref":"r","amount":1.5}`, "amount"},
+			{pay, `{"payment_ref":"r","amount":1999.0}`, "amount"}, {pay, `{"payment_ref":"r","amount":` + huge + `}`, "amount"},
+			{pay, `{"payment_ref":"r","amount":null}`, "amount"}, {pay, `{"payment_ref":"r","amount":1999,"amount":1999}`, "amount"},
+			{pay, `{"payment_ref":"r","currency":"eur"}`, "currency"}, {pay, `{"payment_ref":"r","currency":""}`, "currency"},
+			{pay, `{"payment_ref":"r","currency":"EURO"}`, "currency"}, {pay, `{"payment_ref":"r","currency":978}`, "currency"},
+			{pay, `{"payment_ref":"r","Amount":1999}`, "Amount"}, {pay, `{"amount":1999}`, "payment_ref"},
+		} {
+			var invalid *orders.InvalidError
+			if _, err := f.ask("POST", bad.path, bad.body); !errors.As(err, &invalid) || invalid.Fields[bad.field] == "" {
+				t.Errorf("POST %s %.60s: got error %v, want an error of the field %s", bad.path, bad.body, err, bad.field)
+			}
+		}
+		if rows := kit.RowsOf(t, p.store.DB); rows[id].Status != orders.PendingPayment || rows[id].Claims != 0 {
+			t.Errorf("order after malformed requests: got %+v, want it unchanged", rows[id])
+		}
+		_, err = f.ask("POST", "/v1/admin/sales/T/void", `{"orders":["x"]}`)
+		check.Is(t, err, orders.ErrNotFound)
+		_, err = f.ask("POST", pay, `{"payment_ref":"q","amount":2000,"currency":"EUR"}`)
+		check.Is(t, err, orders.ErrAmountMismatch)
+		check.Must(t, check.Err(f.ask("POST", pay, `{"payment_ref":"r","amount":1999,"currency":"EUR"}`)))
+		w, err := f.ask("POST", void, `{"orders":["\u0000",`+list(199)+`]}`)
+		if want := `{"voided":["` + id + `"],"skipped":[{"id":"\u0000","why":"not_found"}]}`; err != nil || w.Body.String() != want {
+			t.Errorf("void of 200 ids: got %s, error %v, want %s", w.Body, err, want)
+		}
+	})
+}

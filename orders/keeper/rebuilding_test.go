@@ -138,6 +138,12 @@ var changes = map[string]func(t testing.TB, b *bare.Bare) error{
 			return err
 		})
 	},
+	"voided": func(t testing.TB, b *bare.Bare) error {
+		return firstOf(t, b, orders.Paid, func(o orders.Order) error {
+			_, err := b.Store.Void(t.Context(), "S", []string{o.ID}, "bots")
+			return err
+		})
+	},
 	"paid late": func(t testing.TB, b *bare.Bare) error {
 		return firstOf(t, b, orders.Expired, func(o orders.Order) error {
 			return tryReserve(t, b, inventory.Request{Buyer: o.Buyer, Quantity: o.Quantity, Key: "ref", PaysOrder: o.ID})
@@ -196,9 +202,15 @@ func rebuiltAfter(t testing.TB, b *bare.Bare, dropsChanges bool, events []event)
 		return []string{err.Error()}
 	}
 	k.Use(b.Store, b.Gate)
+	sale, err := b.Store.Sale(t.Context(), "S")
+	check.Must(t, err)
+	want := int64(1)
+	if sale.Mode == orders.ModeChanging { // an order was taken back after the recount
+		want = 2
+	}
 	k.Finish(t)
-	if n := k.Counters().Rebuilt.Load(); n != 1 {
-		wrong = append(wrong, fmt.Sprintf("got %d rebuilds, want 1", n))
+	if n := k.Counters().Rebuilt.Load(); n != want {
+		wrong = append(wrong, fmt.Sprintf("got %d rebuilds, want %d", n, want))
 	}
 	if left := b.Rdb.Keys(t.Context(), "*staged*").Val(); len(left) > 0 {
 		wrong = append(wrong, fmt.Sprintf("staged keys are left: %v", left))

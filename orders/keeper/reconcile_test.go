@@ -77,7 +77,7 @@ func concurrentChanges(t *testing.T, b *bare.Bare) map[string]func() {
 		}
 	}
 	return map[string]func(){
-		"nothing": become(), "reserve": become("placed"), "cancel": become("cancelled"), "pay": become("paid"), "expire": become("expired"),
+		"nothing": become(), "reserve": become("placed"), "cancel": become("cancelled"), "pay": become("paid"), "expire": become("expired"), "void": become("paid", "voided"),
 		"restock": func() {
 			put, err := b.Store.Sale(t.Context(), "S")
 			if err == nil {

@@ -96,12 +96,25 @@ func (s *Service) queuedOrder(ctx context.Context, buyer, id, sku string) (*orde
 // Errors: *orders.InvalidError, ErrNotFound, ErrInProgress while the order is queued, the
 // errors of the limiter, of Store.Pay and of takeUnitsAndPay.
 func (s *Service) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, error) {
+	return s.PayCharge(ctx, buyer, id, ref, orders.Charge{})
+}
+
+// PayCharge is Pay for a payment whose amount or currency is reported. If the order has another
+// amount or currency, the payment is refused and a refund claim is recorded. Error:
+// ErrAmountMismatch.
+func (s *Service) PayCharge(ctx context.Context, buyer, id, ref string, charge orders.Charge) (*orders.Order, error) {
 	var f orders.Fields
 	f.Check(orders.VisibleASCII(ref, 128), "payment_ref", "must be 1 to 128 visible ASCII characters")
+	charge.Check(&f)
 	if err := f.Err(); err != nil {
 		return nil, err
 	}
-	o, err := s.payOrCancel(ctx, buyer, id, func() (*orders.Order, error) { return s.store.Pay(ctx, buyer, id, ref) })
+	o, err := s.payOrCancel(ctx, buyer, id, func() (*orders.Order, error) {
+		if o, err := s.store.RefuseCharge(ctx, buyer, id, ref, charge); err != nil {
+			return o, err
+		}
+		return s.store.Pay(ctx, buyer, id, ref)
+	})
 	if errors.Is(err, orders.ErrOrderClosed) || errors.Is(err, orders.ErrAlreadyPaid) || errors.Is(err, orders.ErrHoldsNone) {
 		return s.takeUnitsAndPay(ctx, buyer, id, ref)
 	}

@@ -11,6 +11,7 @@ import (
 	"flashsale/orders/internal/bare"
 	"flashsale/orders/internal/kit"
 	"flashsale/orders/keeper"
+	"flashsale/orders/store"
 )
 
 // payLate sends a late payment through a node that crashes once the payment is queued. If the
@@ -88,10 +89,13 @@ func (m *modelSale) order(p Placement) {
 func (m *modelSale) close(o *orders.Order, how string) {
 	ctx, id := m.outer.Context(), o.ID
 	var err, want error
+	_, claimed := m.refunds[orders.Payment{OrderID: id, Ref: "ref"}]
 	switch how {
 	case "pay":
 		_, err = m.Store.Pay(ctx, o.Buyer, id, "ref")
-		if o.Status == orders.PendingPayment {
+		if claimed && o.Status == orders.PendingPayment {
+			want = orders.ErrAmountMismatch
+		} else if o.Status == orders.PendingPayment {
 			o.Status = orders.Paid
 		} else if o.Status != orders.Paid {
 			want = orders.ErrOrderClosed
@@ -111,6 +115,10 @@ func (m *modelSale) close(o *orders.Order, how string) {
 	case "pay too late":
 		kit.MakeOverdue(m.outer, m.Store.DB, id)
 		_, err = m.Store.Pay(ctx, o.Buyer, id, "ref")
+		if claimed && o.Status == orders.PendingPayment {
+			want = orders.ErrAmountMismatch
+			break
+		}
 		if o.Status == orders.PendingPayment {
 			o.Status = orders.Expired
 		}
@@ -118,6 +126,26 @@ func (m *modelSale) close(o *orders.Order, how string) {
 			want = orders.ErrOrderClosed
 		} else if o.PaymentRef != nil {
 			want = orders.ErrAlreadyPaid
+		}
+	case "void":
+		var v store.Voided
+		v, err = m.Store.Void(ctx, "S", []string{id}, "bots")
+		if paid := o.Status == orders.Paid; paid != (len(v.Voided) == 1) {
+			m.t.Fatalf("void of %+v: got %+v, want it voided if it is paid", o, v)
+		} else if paid {
+			ref := "ref"
+			if o.PaymentRef != nil {
+				ref = *o.PaymentRef
+			}
+			m.refunds[orders.Payment{OrderID: id, Ref: ref}] = "bots"
+			o.Status = orders.Cancelled
+		}
+	case "pay a wrong amount":
+		p, wrong := orders.Payment{OrderID: id, Ref: "ref"}, int64(1)
+		_, err = m.Store.RefuseCharge(ctx, o.Buyer, id, p.Ref, orders.Charge{Amount: &wrong})
+		want = orders.ErrAmountMismatch
+		if _, known := m.refunds[p]; !known && (o.Status != orders.Paid || o.PaymentRef != nil) {
+			m.refunds[p] = orders.AmountMismatch
 		}
 	case "expire":
 		kit.MakeOverdue(m.outer, m.Store.DB, id)

@@ -84,6 +84,26 @@ func (s *Service) Rebuild(ctx context.Context, sku string) (store.Audit, error) 
 	return s.Audit(ctx, sku)
 }
 
+// Void takes back paid orders of sku (store.Void), and wakes the keeper, which rebuilds the gate.
+// It does not wait for the rebuild. reason becomes the reason of the refund claims. Errors:
+// *orders.InvalidError, ErrNotFound, ErrUnavailable.
+func (s *Service) Void(ctx context.Context, sku string, ids []string, reason orders.Reason) (store.Voided, error) {
+	var f orders.Fields
+	f.Check(len(ids) > 0 && len(ids) <= store.MaxVoid, "orders", "must be 1 to %d order ids", store.MaxVoid)
+	f.Check(orders.VisibleASCII(string(reason), 32), "reason", "must be 1 to 32 visible ASCII characters")
+	if err := f.Err(); err != nil {
+		return store.Voided{}, err
+	}
+	if !orders.IsSKU(sku) {
+		return store.Voided{}, orders.ErrNotFound
+	}
+	voided, err := s.store.Void(ctx, sku, ids, reason)
+	if err == nil {
+		s.controller.RequestInspect(ctx, sku)
+	}
+	return voided, err
+}
+
 // untilGate wakes the keeper of sku, on any node, and waits until the gate is open and wanted
 // returns true.
 func (s *Service) untilGate(ctx context.Context, sku string, wanted func(context.Context, inventory.Summary) bool) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -16,23 +15,75 @@ import (
 // RecordClaim records a refund claim for a payment of o. It does nothing if the order is no
 // longer closed, if the claim exists, or if the order has MaxClaims claims.
 func (s *Store) RecordClaim(ctx context.Context, o *orders.Order, ref string, reason orders.Reason) error {
+	err := s.recordClaim(ctx, *orders.NewClaim(o, ref, reason, time.Time{}))
+	if errors.Is(err, orders.ErrChanged) {
+		return nil
+	}
+	return err
+}
+
+// recordClaim is RecordClaim for a claim whose CreatedAt is not set yet. A claim with the reason
+// AmountMismatch needs no closed order, but the payment must not have paid the order. recordClaim
+// returns ErrChanged if another transaction has changed the order meanwhile.
+func (s *Store) recordClaim(ctx context.Context, claim orders.Claim) error {
 	// Under the row lock, the keeper cannot pay the order meanwhile. For a Galera cluster see
 	// addClaim.
-	_, err := s.withLockedSale(ctx, o.SKU, func(tx *gorm.DB, sale *LockedSale) (int64, error) {
-		now, err := first[orders.Order](tx.Where("id = ?", o.ID), "order")
-		if err != nil || !now.Status.Closed() {
+	_, err := s.withLockedSale(ctx, claim.SKU, func(tx *gorm.DB, sale *LockedSale) (int64, error) {
+		now, err := first[orders.Order](tx.Where("id = ?", claim.OrderID), "order")
+		if err != nil || now.PaidBy(claim.PaymentRef) || !now.Status.Closed() && claim.Reason != orders.AmountMismatch {
 			return 0, err
 		}
-		known, err := hasClaim(tx, o.ID, ref)
+		known, err := hasClaim(tx, claim.OrderID, claim.PaymentRef)
 		if err != nil || known || now.Claims >= orders.MaxClaims {
 			return 0, err
 		}
-		return 0, addClaim(tx, now, orders.NewClaim(now, ref, reason, sale.Now))
+		dated := claim
+		dated.CreatedAt = sale.Now
+		return 0, addClaim(tx, now, &dated)
 	})
-	if err != nil && !errors.Is(err, orders.ErrChanged) {
-		return fmt.Errorf("record a claim of %s: %w", o.ID, err)
+	return wrap(err, "record a claim of %s", claim.OrderID)
+}
+
+// RefuseCharge refuses a payment of an order of buyer if its charge does not match the order. It
+// records a claim for the amount that was charged, although the order may stay open, unless the
+// same reference has paid the order. An order without a row is ErrNotFound. Otherwise the keeper
+// could commit the order before Pay runs, and the charge would not be compared. Errors:
+// ErrNotFound, ErrAmountMismatch, ErrUnavailable.
+func (s *Store) RefuseCharge(ctx context.Context, buyer, id, ref string, c orders.Charge) (*orders.Order, error) {
+	for c != (orders.Charge{}) {
+		o, err := readOrderOf(s.DB.WithContext(ctx), buyer, id)
+		if errors.Is(err, orders.ErrNotFound) {
+			o, err = s.OrderOf(ctx, buyer, id)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if c.Matches(o) {
+			break
+		}
+		claim := orders.NewClaim(o, ref, orders.AmountMismatch, time.Time{})
+		if c.Amount != nil {
+			claim.Amount = *c.Amount
+		}
+		if c.Currency != nil {
+			claim.Currency = *c.Currency
+		}
+		err = s.recordClaim(ctx, *claim)
+		if errors.Is(err, orders.ErrChanged) {
+			continue
+		}
+		decided := false
+		if err == nil {
+			o, decided, err = s.Payment(ctx, buyer, id, ref) // makes the claim durable if it was only read
+		}
+		if decided {
+			err = orders.ErrAmountMismatch
+		}
+		if err != nil {
+			return o, err
+		}
 	}
-	return nil
+	return nil, nil
 }
 
 // addClaim records a claim and counts it in the order's row. markPaid writes the same row. On a
@@ -62,7 +113,8 @@ func hasClaim(tx *gorm.DB, id, ref string) (bool, error) {
 // If another payment has paid the order, the refusal is ErrAlreadyPaid, and there is no claim.
 // Every repetition receives the same refusal, and the buyer has the order. If the payment has a
 // claim, the refusal is ErrClaimed. If the order has MaxClaims claims of other payments, it is
-// ErrOrderClosed. For an order that awaits payment it is the reason of the claim.
+// ErrOrderClosed. For an order that awaits payment, and for a charge that did not match the order,
+// it is the reason of the claim.
 func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (_ *orders.Order, decided bool, err error) {
 	type rows struct {
 		order  *orders.Order
@@ -81,7 +133,9 @@ func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (_ *orders.O
 		return nil, false, err
 	case o.PaidBy(ref):
 		return o, true, nil
-	case len(claims) > 0 && o.Status == orders.AwaitingPayment:
+	case o.Voided() && *o.PaymentRef == ref: // the operator has chosen the reason of the claim
+		return o, true, orders.ErrClaimed
+	case len(claims) > 0 && (o.Status == orders.AwaitingPayment || claims[0].Reason == orders.AmountMismatch):
 		return o, true, claims[0].Reason.Err()
 	case len(claims) > 0:
 		return o, true, orders.ErrClaimed

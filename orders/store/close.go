@@ -18,14 +18,17 @@ import (
 // Pay marks an order of buyer as paid. If the same ref has paid it before, Pay returns the
 // order. After expires_at Pay refuses the payment, even if no sweeper has run since.
 //
-// Errors: ErrNotFound, ErrAlreadyPaid (with another ref), ErrOrderClosed,
+// A payment with a claim is refused (see Payment), also while the order is pending.
+//
+// Errors: ErrNotFound, ErrAlreadyPaid (with another ref), ErrOrderClosed, ErrAmountMismatch,
 // ErrHoldsNone.
 func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, error) {
+	claims := int64(0) // number of claims of the order, none of which is for ref
 	for {
 		won := false
 		err := s.retry(ctx, func() error {
 			r := s.DB.WithContext(ctx).Model(&orders.Order{}).
-				Where("id = ? AND buyer = ? AND status = ? AND expires_at > ?", id, buyer, orders.PendingPayment, s.sqlNow()).
+				Where("id = ? AND buyer = ? AND status = ? AND expires_at > ? AND claims = ?", id, buyer, orders.PendingPayment, s.sqlNow(), claims).
 				Updates(map[string]any{"status": orders.Paid, "payment_ref": ref, "paid_at": s.sqlNow(), "change_no": nil})
 			won = r.RowsAffected > 0
 			return r.Error
@@ -45,6 +48,13 @@ func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, 
 			return o, orders.ErrHoldsNone
 		case o.Status != orders.PendingPayment:
 			return o, orders.ErrOrderClosed
+		case o.Claims != claims:
+			o, decided, err := s.Payment(ctx, buyer, id, ref)
+			if decided || err != nil {
+				return o, err
+			}
+			claims = o.Claims
+			continue
 		}
 		// The order is pending, but the update did not find it. If it is overdue, expire it
 		// as the sweeper does. Otherwise it was inserted after the update and can be paid.
@@ -52,18 +62,6 @@ func (s *Store) Pay(ctx context.Context, buyer, id, ref string) (*orders.Order, 
 			return nil, err
 		}
 	}
-}
-
-// orderAfter reads an order of buyer after an update to a status. If this call's update has changed
-// the order, and the row has the new status, the update's commit has made the row durable, and no
-// barrier is needed.
-func (s *Store) orderAfter(ctx context.Context, changed bool, to orders.Status, buyer, id string) (*orders.Order, error) {
-	if changed {
-		if o, err := readOrderOf(s.DB.WithContext(ctx), buyer, id); err == nil && o.Status == to {
-			return o, nil
-		}
-	}
-	return s.OrderOf(ctx, buyer, id)
 }
 
 // Cancel cancels an order of buyer. If the order is cancelled already, Cancel returns it.

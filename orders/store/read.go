@@ -27,6 +27,18 @@ func readOrderOf(db *gorm.DB, buyer, id string) (*orders.Order, error) {
 	return first[orders.Order](db.Where("id = ? AND buyer = ?", id, buyer), "order")
 }
 
+// orderAfter reads an order of buyer after an update to a status. If this call's update has changed
+// the order, and the row has the new status, the update's commit has made the row durable, and no
+// barrier is needed.
+func (s *Store) orderAfter(ctx context.Context, changed bool, to orders.Status, buyer, id string) (*orders.Order, error) {
+	if changed {
+		if o, err := readOrderOf(s.DB.WithContext(ctx), buyer, id); err == nil && o.Status == to {
+			return o, nil
+		}
+	}
+	return s.OrderOf(ctx, buyer, id)
+}
+
 // OrderByKey reads the order that buyer made of sku under an idempotency key. Error:
 // ErrNotFound.
 func (s *Store) OrderByKey(ctx context.Context, sku, buyer, key string) (*orders.Order, error) {

@@ -47,7 +47,7 @@ func insertOrders(tx *gorm.DB, rows []*orders.Order) error {
 }
 
 // ledgerColumns are the columns that Ledger.Decide needs, about half of all.
-var ledgerColumns = []string{"id", "sku", "buyer", "quantity", "status", "idempotency_key", "request_hash", "restored_at"}
+var ledgerColumns = []string{"id", "sku", "buyer", "quantity", "status", "idempotency_key", "request_hash", "payment_ref", "restored_at"}
 
 // readForLedger reads the ledgerColumns of the orders that match the condition.
 func readForLedger(tx *gorm.DB, table, condition string, args []any) (_ []orders.Order, err error) {
@@ -60,7 +60,7 @@ func readForLedger(tx *gorm.DB, table, condition string, args []any) (_ []orders
 	var found []orders.Order
 	for rows.Next() {
 		var o orders.Order
-		err := rows.Scan(&o.ID, &o.SKU, &o.Buyer, &o.Quantity, &o.Status, &o.IdempotencyKey, &o.RequestHash, &o.RestoredAt)
+		err := rows.Scan(&o.ID, &o.SKU, &o.Buyer, &o.Quantity, &o.Status, &o.IdempotencyKey, &o.RequestHash, &o.PaymentRef, &o.RestoredAt)
 		if err != nil {
 			return nil, err
 		}

@@ -100,7 +100,7 @@ func (tx *faultyTx) QueryContext(ctx context.Context, query string, args ...any)
 func (tx *faultyTx) note(query string) {
 	for part, step := range map[string]string{
 		"INSERT INTO `orders`": "commit", "INSERT INTO `refunds`": "commit", "`hold_id`=": "commit", "SET epoch": "recount", "SET fence": "takeover",
-		"SET `closed_at`=?,`status`": "close",
+		"SET `change_no`=?,`closed_at`=?,`status`": "close",
 	} {
 		if strings.Contains(query, part) {
 			tx.step = step

@@ -86,10 +86,10 @@ func InconsistentOrders(t testing.TB, db *gorm.DB) (wrong []string) {
 	t.Helper()
 	rows := RowsOf(t, db)
 	for id, o := range rows {
-		if o.PaidAt != nil && o.ClosedAt != nil {
+		if o.PaidAt != nil && o.ClosedAt != nil && !o.Voided() {
 			wrong = append(wrong, id+" is both paid and closed")
 		}
-		if (o.Status == orders.Paid) != (o.PaidAt != nil) || o.Status.Closed() != (o.ClosedAt != nil) {
+		if (o.Status == orders.Paid || o.Voided()) != (o.PaidAt != nil) || o.Status.Closed() != (o.ClosedAt != nil) {
 			wrong = append(wrong, fmt.Sprintf("%s is %s, paid at %v, closed at %v", id, o.Status, o.PaidAt, o.ClosedAt))
 		}
 	}

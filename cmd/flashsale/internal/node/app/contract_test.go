@@ -45,7 +45,8 @@ func TestContract(t *testing.T) {
 			{"another's order", "GET", "/v1/orders/" + id, bob, "", 404, "not_found"},
 			{"pay another's", "POST", "/v1/orders/" + id + "/pay", bob, `{"payment_ref":"r"}`, 404, "not_found"},
 			{"cancel another's", "POST", "/v1/orders/" + id + "/cancel", bob, "", 404, "not_found"},
-			{"pay", "POST", "/v1/orders/" + id + "/pay", ann, `{"payment_ref":"r"}`, 200, ""},
+			{"pay another amount", "POST", "/v1/orders/" + id + "/pay", ann, `{"payment_ref":"less","amount":1}`, 409, "amount_mismatch"},
+			{"pay", "POST", "/v1/orders/" + id + "/pay", ann, `{"payment_ref":"r","amount":3998,"currency":"EUR"}`, 200, ""},
 			{"pay again", "POST", "/v1/orders/" + id + "/pay", ann, `{"payment_ref":"r"}`, 200, ""},
 			{"pay with another ref", "POST", "/v1/orders/" + id + "/pay", ann, `{"payment_ref":"q"}`, 409, "already_paid"},
 			{"cancel a paid one", "POST", "/v1/orders/" + id + "/cancel", ann, "", 409, "already_paid"},
@@ -74,6 +75,10 @@ func TestContract(t *testing.T) {
 			{"refunds without token", "GET", "/v1/admin/refunds", "", "", 401, "unauthorized"},
 			{"refunds as buyer", "GET", "/v1/admin/refunds", ann, "", 403, "forbidden"},
 			{"refunds", "GET", "/v1/admin/refunds", n.token("op", true), "", 200, ""},
+			{"void as a buyer", "POST", "/v1/admin/sales/S/void", ann, `{"orders":["` + id + `"]}`, 403, "forbidden"},
+			{"void without orders", "POST", "/v1/admin/sales/S/void", n.token("op", true), `{"orders":[]}`, 400, "invalid_request"},
+			{"void of no sale", "POST", "/v1/admin/sales/T/void", n.token("op", true), `{"orders":["` + id + `"]}`, 404, "not_found"},
+			{"void of a cancelled one", "POST", "/v1/admin/sales/S/void", n.token("op", true), `{"orders":["` + bobs + `"]}`, 200, ""},
 			{"no route", "GET", "/v2", ann, "", 404, "not_found"},
 			{"a slash too many", "POST", "/v1/orders/", ann, `{"sku":"S","quantity":1}`, 404, "not_found"},
 			{"no method", "DELETE", "/v1/orders", ann, "", 405, "method_not_allowed"},
@@ -89,7 +94,10 @@ func TestContract(t *testing.T) {
 		n.audited("S", `"restoring":0`, `"queued":0`) // the cancelled unit is back
 		n.audit("S").contains(`"total":3,"available":1,"queued":0,"sold":2`, `"paid":2`, `"balanced":true`)
 		n.put("S", 1, 2, 900).want(409, "below_sold")
-		old := n.put("S", 10, 2, 900).want(200).contains(`"available":8`).version()
+		n.send("POST", "/v1/admin/sales/S/void", n.token("op", true), `{"orders":["`+id+`"]}`).want(200).contains(`{"voided":["` + id + `"],"skipped":[]}`)
+		n.send("POST", "/v1/orders/"+id+"/pay", ann, `{"payment_ref":"r"}`).want(409, "order_closed")
+		n.audited("S", `"restoring":0`, `"available":3,"queued":0,"sold":0`)
+		old := n.put("S", 10, 2, 900).want(200).contains(`"available":10`).version()
 		n.put("S", 11, 2, 900, func(all map[string]any) { all["description"], all["image_url"] = "A text", "/s.png" }).want(200).
 			contains(`"description":"A text","image_url":"/s.png"`)
 		op := n.token("op", true)

@@ -42,6 +42,7 @@ var failures = []struct {
 	{orders.ErrAlreadyPaid, 409, "already_paid", "The order is already paid."},
 	{orders.ErrClaimed, 409, "order_closed", "The order is cancelled, expired or rejected. The payment is refused, and a refund claim is recorded for it."},
 	{orders.ErrOrderClosed, 409, "order_closed", "The order is cancelled, expired or rejected."},
+	{orders.ErrAmountMismatch, 409, "amount_mismatch", "The payment is for another amount or currency than the order. It is refused, and a refund claim is recorded unless this payment has already paid the order or the order has ten claims."},
 	{orders.ErrInProgress, 409, "in_progress", "The order is not durable yet. Try again in a moment."},
 	{ErrCrowdRunning, 409, "in_progress", "A demo crowd is already running."},
 	{orders.ErrBelowSold, 409, "below_sold", "The total would be lower than the number of units sold."},

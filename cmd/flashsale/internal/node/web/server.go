@@ -153,6 +153,7 @@ func (s *Server) routes() {
 	admin.Match(reading, "/sales/:sku/audit", s.handle(h.AuditSale))
 	admin.Match(reading, "/sales/:sku/orders", s.handle(h.ListSaleOrders))
 	admin.POST("/sales/:sku/rebuild", s.handle(h.RebuildSale))
+	admin.POST("/sales/:sku/void", s.handle(h.VoidOrders))
 	admin.POST("/sales/:sku/close", s.handle(h.EndSale))
 	admin.Match(reading, "/sales", s.handle(h.ListAllSales))
 	admin.Match(reading, "/orders", s.handle(h.ListBuyerOrders))

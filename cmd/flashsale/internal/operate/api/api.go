@@ -116,6 +116,13 @@ func (c *Client) Close(ctx context.Context, sku string) (s Sale, err error) {
 	return s, err
 }
 
+// Void takes back paid orders of a sale.
+func (c *Client) Void(ctx context.Context, sku string, ids []string, reason string) (v store.Voided, err error) {
+	in := map[string]any{"orders": ids, "reason": reason}
+	_, err = c.call(ctx, http.MethodPost, "/v1/admin/sales/"+url.PathEscape(sku)+"/void", in, &v, "voided")
+	return v, err
+}
+
 // Audit returns the audit of a sale.
 func (c *Client) Audit(ctx context.Context, sku string) (a Audit, err error) {
 	_, err = c.call(ctx, http.MethodGet, "/v1/admin/sales/"+url.PathEscape(sku)+"/audit", nil, &a, "sku")
