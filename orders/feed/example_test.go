@@ -22,29 +22,29 @@ import (
 	"flashsale/orders/store"
 )
 
-// A page is an answer of GET /v1/admin/changes.
-type page[C any] struct {
+// A pageOf changes is an answer of GET /v1/admin/changes.
+type pageOf[C any] struct {
 	Changes []C
 	Next    string
 }
 
 // read requests a page. If there is nothing new, the server holds its answer for up to 20 s.
-func read[C any](ctx context.Context, shop, token, after string) (p page[C], err error) {
+func read[C any](ctx context.Context, shop, token, after string, p *pageOf[C]) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, shop+"/v1/admin/changes?after="+after, nil)
 	if err != nil {
-		return p, err
+		return err
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Prefer", "wait=20")
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return p, err
+		return err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return p, fmt.Errorf("read the feed: %s", answer.Status)
+		return fmt.Errorf("read the feed: %s", answer.Status)
 	}
-	return p, json.NewDecoder(answer.Body).Decode(&p)
+	return json.NewDecoder(answer.Body).Decode(p)
 }
 
 const schema = `
@@ -58,7 +58,7 @@ type change struct {
 	Order struct{ ID, Status string }
 }
 
-// effects are what a change does, where ?1 is an order and ?2 its state. Repeating it does nothing.
+// effects are the effects of a change: ?1 is an order, ?2 its state. A repetition has none.
 var effects = map[string][]string{"order": {
 	"INSERT INTO orders VALUES (?1, ?2) ON CONFLICT DO UPDATE SET status = ?2",
 	"INSERT INTO parcels (order_id) SELECT ?1 WHERE ?2 = 'paid' ON CONFLICT DO NOTHING",
@@ -71,8 +71,8 @@ func consume(ctx context.Context, db *sql.DB, shop, token string) error {
 	if err := db.QueryRowContext(ctx, "SELECT cursor FROM progress").Scan(&cursor); err != nil {
 		return err
 	}
-	page, err := read[change](ctx, shop, token, cursor)
-	if err != nil {
+	var page pageOf[change]
+	if err := read(ctx, shop, token, cursor, &page); err != nil {
 		return err // call consume again
 	}
 	tx, err := db.BeginTx(ctx, nil)
@@ -100,8 +100,8 @@ func consume(ctx context.Context, db *sql.DB, shop, token string) error {
 // relay publishes a page, and returns the cursor after it. send returns when the broker has stored
 // the message. A message that is sent again has the same id.
 func relay(ctx context.Context, shop, token, cursor string, send func(id string, body []byte) error) (next string, err error) {
-	page, err := read[json.RawMessage](ctx, shop, token, cursor)
-	if err != nil {
+	var page pageOf[json.RawMessage]
+	if err := read(ctx, shop, token, cursor, &page); err != nil {
 		return cursor, err
 	}
 	for _, body := range page.Changes {
