@@ -25,7 +25,7 @@ import (
 // metrics of the alerts and the dashboard exist.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitBuyer = parseLimit(t, "1/h:3") })
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.LimitBuyer, c.Changes = parseLimit(t, "1/h:3"), true })
 	n.sellAll("first", "ann")
 	n.send("GET", "/metrics", "", "") // requests to /metrics are counted as well
 	text := n.send("GET", "/metrics", "", "").body + "\n"
