@@ -79,8 +79,8 @@ func TestProviderFails(t *testing.T) {
 	}
 }
 
-// A returned payment does not pay the order when its report arrives again, even if units are left by
-// then.
+// A returned payment does not pay the order when its report arrives again, even if units are left
+// by then.
 func TestReturnedPaymentDoesNotPay(t *testing.T) {
 	s, b := &shop{status: 409, code: "sold_out"}, &bank{}
 	callback, stop := open(s, b)
@@ -92,8 +92,8 @@ func TestReturnedPaymentDoesNotPay(t *testing.T) {
 	}
 }
 
-// Reports are settled one after the other. Otherwise one report could return a payment while another
-// one pays the order with it.
+// Reports are settled one after the other. Otherwise one report could return a payment while
+// another report pays the order with it.
 func TestReportsDoNotOverlap(t *testing.T) {
 	s := &shop{status: 200}
 	callback, stop := open(s, &bank{})
