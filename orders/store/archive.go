@@ -115,10 +115,31 @@ func (a *Archive) begin(tx *gorm.DB, sale *LockedSale, quiet time.Duration) erro
 	if claims > 0 || sale.LastExpiry().After(since) || changed.After(since) {
 		return fmt.Errorf("the sale is archived too early: it was on, was changed, or had a refund claim within the last %s", quiet)
 	}
+	if err := a.reported(tx, sale); err != nil {
+		return err
+	}
 	if _, err := a.copy(tx, &orders.Sale{}, "sku = ?", sale.SKU); err != nil {
 		return err
 	}
 	return tx.Exec("UPDATE sales SET mode = ?, fence = fence + 1 WHERE sku = ?", orders.ModeArchived, sale.SKU).Error
+}
+
+// reported returns an error while the feed of changes is in use, and if it has not reported every
+// order of the sale. A consumer would miss orders that are moved before it has read them.
+func (a *Archive) reported(tx *gorm.DB, sale *LockedSale) error {
+	var last, unnumbered int64
+	var numberedAt time.Time
+	err := tx.Raw("SELECT last, numbered_at, EXISTS(SELECT 1 FROM orders WHERE sku = ? AND change_no IS NULL) FROM feed WHERE id = 1", sale.SKU).
+		Row().Scan(&last, &numberedAt, &unnumbered)
+	switch {
+	case err != nil || last == 0:
+		return err
+	case unnumbered > 0:
+		return errors.New("the feed of changes has not reported all orders of the sale: run a node with --changes until flashsale_feed_lag_seconds is 0")
+	case numberedAt.After(sale.Now.Add(-time.Minute)):
+		return errors.New("the feed of changes is in use: restart all nodes without --changes, or repeat this command when nothing has changed for a minute. Before that, let all consumers read to the end")
+	}
+	return nil
 }
 
 // move moves a batch of orders with their claims, and deletes the sale after the last batch.

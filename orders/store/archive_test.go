@@ -206,6 +206,29 @@ func TestArchiveRefusesRecentSales(t *testing.T) {
 	}
 }
 
+// The archive refuses a sale while the feed of changes is in use, and before the feed has reported
+// all orders of the sale. Without a feed, no order has a number, and the sale is archived.
+func TestArchiveRefusesUnreportedSales(t *testing.T) {
+	t.Parallel()
+	store := endedSale(t, 3)
+	a := newArchive(t, store)
+	refused := func(want string) {
+		t.Helper()
+		step, err := a.Step(t.Context(), "S", quiet)
+		if err == nil || !strings.Contains(err.Error(), want) || len(kit.RowsOf(t, store.DB)) != 3 {
+			t.Errorf("archive beside a feed: got %+v, error %v, want error %q", step, err, want)
+		}
+	}
+	number(t, store)
+	refused("the feed of changes is in use")
+	kit.Exec(t, store.DB, "UPDATE feed SET numbered_at = numbered_at - INTERVAL 61 SECOND")
+	kit.Exec(t, store.DB, "UPDATE orders SET change_no = NULL WHERE status = 'expired'")
+	refused("has not reported all orders")
+	number(t, store)
+	kit.Exec(t, store.DB, "UPDATE feed SET numbered_at = numbered_at - INTERVAL 61 SECOND")
+	check.OK(t, check.Err(archived(t.Context(), a)))
+}
+
 // A sale that is being archived cannot be changed. Afterwards, a new sale can use its SKU, and
 // the keys, limits and fence of the old sale do not apply.
 func TestSKUOfAnArchivedSale(t *testing.T) {

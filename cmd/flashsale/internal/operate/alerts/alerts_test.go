@@ -24,6 +24,7 @@ flashsale_keeper_skus{NODE} 3x100 2x3 3x255
 flashsale_sales_in_direct_mode{NODE} 0x100 1x5 0x253
 flashsale_redis_up{NODE} 1x100 0 1x258
 flashsale_redis_shared{NODE} 0x360
+flashsale_feed_lag_seconds{NODE} 0x100 0+5x15 0x243
 flashsale_drift_skus{NODE} 0x100 1x5 0x254
 flashsale_keeper_repairs_total{NODE} 0x360
 flashsale_queue_oldest_age_seconds{NODE} 0x100 0+5x4 0x254
@@ -62,6 +63,7 @@ var failures = map[string]struct {
 	"FlashsaleQueueNearLimit": {"flashsale_queue_orders_max{NODE} 400x100 17000x259", 100 + 5},
 	"FlashsaleRedisDown":      {"flashsale_redis_up{NODE} 1x100 0x259", 100 + 5},
 	"FlashsaleRedisShared":    {"flashsale_redis_shared{NODE} 0x100 1x259", 100 + 5},
+	"FlashsaleFeedLag":        {"flashsale_feed_lag_seconds{NODE} 0x100 0+5x259", 100 + 30},
 	"FlashsaleDirectMode":     {"flashsale_sales_in_direct_mode{NODE} 0x100 9x259", 100 + 15},
 	"FlashsaleLeasesLost":     {"flashsale_keeper_leases_lost_total{NODE} 0x100 0+1x259", 100 + 130},
 	"FlashsaleErrors": {
