@@ -13,6 +13,8 @@ type saleArchive struct {
 	MySQL string        `name:"mysql" required:"" placeholder:"DSN" help:"Data source name of the database that has the sale, as in serve --mysql."`
 	To    string        `default:"flashsale_archive" placeholder:"DATABASE" help:"Archive database on the same server. Default ${default}."`
 	After time.Duration `default:"2160h" help:"Minimum time since the last order could expire, and since the last refund of an order. An operator's change counts as a new end of the sale. A payment reported after the move finds no order. Default ${default}, 90 days."`
+
+	Reported bool `help:"All consumers of the feed of changes, webhooks included, have read it to its end. Required if the feed has ever been on, because the moved orders are no longer in the feed."`
 }
 
 // Help describes the move and shows an example.
@@ -36,6 +38,7 @@ func (c *saleArchive) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
+	archive.Reported = c.Reported
 	var moved int64
 	for last := false; !last; {
 		step, err := archive.Step(ctx, c.SKU, c.After)

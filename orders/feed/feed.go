@@ -2,7 +2,8 @@
 // operator has changed. It reports states and not steps, as CouchDB's _changes does: an order that
 // was paid and then taken back between two reads is reported once, as cancelled. A consumer that
 // reads the feed to its end knows the current state of every order and sale. Whatever fails, no
-// change is skipped, and no order is reported with an earlier state than before.
+// change is skipped, and no order is reported with an earlier state than before, unless a failover
+// of the database loses commits (README.md).
 //
 // The feed needs the database only, so it also works in direct mode.
 package feed
@@ -118,8 +119,8 @@ func (f *Feed) Lag() time.Duration { return time.Duration(f.lag.Load()) }
 func (f *Feed) Waiting() int { return len(f.waiting) }
 
 // Read returns changes as Store.Changes does. If there are none, it waits for up to wait, or until
-// Run ends. At most MaxWaiting callers wait at the same time. Further callers receive the empty answer at
-// once.
+// Run ends. At most MaxWaiting callers wait at the same time. Further callers receive the empty
+// answer at once.
 func (f *Feed) Read(ctx context.Context, after string, limit int, wait time.Duration) ([]store.Change, string, error) {
 	if wait > 0 {
 		select {

@@ -98,8 +98,8 @@ func TestWaitsEnd(t *testing.T) {
 	})
 }
 
-// While orders wait in a long queue, the node numbers no changes, and asks the other nodes to number
-// none.
+// While orders wait in a long queue, the node numbers no changes, and the other nodes are asked to
+// number none.
 func TestRushComesFirst(t *testing.T) {
 	t.Parallel()
 	servertest.EachSQL(t, func(t *testing.T, sql string) {

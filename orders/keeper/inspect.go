@@ -22,7 +22,14 @@ func (k *Keeper) correctGate(ctx context.Context) error {
 	}
 	g, over := summaries[0], k.todo&DeleteGate != 0
 	if over && !g.Exists {
-		return k.deleteGate(ctx, g)
+		open, err := k.store.HasOpenOrders(k.store.DB.WithContext(ctx), k.sku)
+		if err != nil {
+			return err
+		}
+		if !open {
+			return k.deleteGate(ctx, g)
+		}
+		over = false // only a new gate returns the units of orders that were taken back
 	}
 	sells := g.Open && !g.Stale && g.Epoch == sale.Epoch
 	if sells && !g.Terms.Equal(sale.Terms()) {

@@ -170,3 +170,35 @@ func TestVoidWithoutAGate(t *testing.T) {
 		}
 	})
 }
+
+// Orders are taken back in direct mode, and Redis returns empty after the sale has ended. The keeper
+// builds a gate, which marks the orders released, before it ends the sale.
+func TestVoidedSaleEndsWithoutItsGate(t *testing.T) {
+	t.Parallel()
+	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
+		b, ids := paidSale(t, s)
+		b.Keeper(t, "S").Finish(t)
+		b.EnterDirect(t)
+		voids(t, b, ids)
+		check.Must(t, check.Err(b.Store.EndSale(t.Context(), "S")))
+		for id, o := range b.Rows(t) {
+			if o.Status == orders.PendingPayment {
+				check.Must(t, check.Err(b.Store.Cancel(t.Context(), o.Buyer, id)))
+			}
+		}
+		check.Must(t, b.Rdb.FlushDB(t.Context()).Err())
+		k := b.Keeper(t, "S")
+		check.Eventually(t, "the sale is over", func() bool {
+			k.Work = keeper.DeleteGate
+			check.Must(t, k.Run(t.Context()))
+			sale, err := b.Store.Sale(t.Context(), "S")
+			return err == nil && sale.Mode == orders.ModeOver
+		})
+		for _, id := range ids {
+			if o := b.Rows(t)[id]; o.RestoredAt == nil {
+				t.Errorf("order %s after its sale has ended: got %+v, want it released", id, o)
+			}
+		}
+		b.DeleteAll(t)
+	})
+}

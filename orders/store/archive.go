@@ -23,6 +23,8 @@ type Archive struct {
 	store *Store
 	name  string
 	batch int // orders per step
+
+	Reported bool // all consumers of the feed of changes have read it to its end
 }
 
 // OpenArchive opens an existing database as an archive. It creates the tables that are
@@ -124,20 +126,19 @@ func (a *Archive) begin(tx *gorm.DB, sale *LockedSale, quiet time.Duration) erro
 	return tx.Exec("UPDATE sales SET mode = ?, fence = fence + 1 WHERE sku = ?", orders.ModeArchived, sale.SKU).Error
 }
 
-// reported returns an error while the feed of changes is in use, and if it has not reported every
-// order of the sale. A consumer would miss orders that are moved before it has read them.
+// reported returns an error if consumers of the feed of changes may not have read every order of the
+// sale yet. They would skip the orders, because a moved order is no longer in the feed.
 func (a *Archive) reported(tx *gorm.DB, sale *LockedSale) error {
-	var last, unnumbered int64
-	var numberedAt time.Time
-	err := tx.Raw("SELECT last, numbered_at, EXISTS(SELECT 1 FROM orders WHERE sku = ? AND change_no IS NULL) FROM feed WHERE id = 1", sale.SKU).
-		Row().Scan(&last, &numberedAt, &unnumbered)
+	var last int64
+	var unnumbered bool
+	err := tx.Raw("SELECT last, EXISTS(SELECT 1 FROM orders WHERE sku = ? AND change_no IS NULL) FROM feed WHERE id = 1", sale.SKU).Row().Scan(&last, &unnumbered)
 	switch {
-	case err != nil || last == 0:
+	case err != nil || last == 0: // the feed has never been on
 		return err
-	case unnumbered > 0:
+	case unnumbered:
 		return errors.New("the feed of changes has not reported all orders of the sale: run a node with --changes until flashsale_feed_lag_seconds is 0")
-	case numberedAt.After(sale.Now.Add(-time.Minute)):
-		return errors.New("the feed of changes is in use: restart all nodes without --changes, or repeat this command when nothing has changed for a minute. Before that, let all consumers read to the end")
+	case !a.Reported:
+		return errors.New("consumers of the feed of changes may not have read all orders of the sale: let all of them read to the end, and use --reported then")
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ func isDue(row store.Webhook, now time.Time) bool {
 func (h *hook) attempt(ctx context.Context, leased store.Webhook, p page, began time.Time) error {
 	sending, cancel := context.WithDeadline(ctx, began.Add(lease-spare))
 	defer cancel()
-	res, err := h.send(sending, messageID(h.name, leased.Position, p.next), p.body)
+	res, err := h.send(sending, messageID(h.name, leased.Position, p.next), p.body) //nolint:bodyclose // send closes the body
 	next := leased
 	next.LeasedUntil = leased.LeasedUntil.Add(time.Since(began) - lease) // now
 	switch {

@@ -141,17 +141,17 @@ func (c *Callback) settle(ctx context.Context, p report) error {
 		return c.Provider.Capture(ctx, p.Ref)
 	case result == "paid":
 		return nil
-	case final[result] && p.Event == "captured":
+	case claimed[result] && p.Event == "captured":
 		return nil // the shop has recorded a refund claim, and the feed of changes reports it
-	case final[result] || refused[result]:
+	case claimed[result] || refused[result]:
 		return c.Provider.Return(ctx, p.Ref)
 	}
 	return fmt.Errorf("pay the order: the shop answers %s", result)
 }
 
 var (
-	final   = map[string]bool{"already_paid": true, "order_closed": true, "amount_mismatch": true}
-	refused = map[string]bool{"sold_out": true, "buyer_limit": true, "closed": true, "not_open": true}
+	claimed = map[string]bool{"order_closed": true, "amount_mismatch": true}
+	refused = map[string]bool{"already_paid": true, "sold_out": true, "buyer_limit": true, "closed": true, "not_open": true} // no claim
 )
 
 // pay reports the payment to the shop. It returns "paid", or the code of a refusal.

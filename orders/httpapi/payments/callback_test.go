@@ -25,7 +25,7 @@ func TestReports(t *testing.T) {
 		done   string // with the payment
 	}{
 		{"captured", 200, "", 204, ""},
-		{"captured", 409, "already_paid", 204, ""},
+		{"captured", 409, "already_paid", 204, "returned"},
 		{"captured", 409, "order_closed", 204, ""},
 		{"captured", 409, "amount_mismatch", 204, ""},
 		{"captured", 409, "sold_out", 204, "returned"},

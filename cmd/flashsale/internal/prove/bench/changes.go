@@ -3,12 +3,14 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"flashsale/cmd/flashsale/internal/operate/api"
 	"flashsale/loadtest/report"
 )
 
@@ -132,7 +134,8 @@ func (d *database) reading(ctx context.Context) (s sample, err error) {
 	}
 }
 
-// reporting measures the time from the 201 of an order to the page of the feed that contains it.
+// reporting measures the time from the gate's acceptance of an order to the page of the feed that
+// contains the order.
 func (n *node) reporting(ctx context.Context) (s sample, err error) {
 	if err := n.numbered(ctx); err != nil {
 		return s, err
@@ -141,85 +144,77 @@ func (n *node) reporting(ctx context.Context) (s sample, err error) {
 	if err != nil {
 		return s, err
 	}
-	cursor := ""
-	page := func(ctx context.Context, wait int) (ids []string, err error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URL()+"/v1/admin/changes?limit=1000&after="+cursor, nil)
-		if err != nil {
-			return nil, err
-		}
-		req.Header = http.Header{"Authorization": {"Bearer " + token}, "Prefer": {fmt.Sprint("wait=", wait)}}
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = res.Body.Close() }()
-		var p struct {
-			Changes []struct{ Order struct{ ID string } }
-			Next    string
-		}
-		if err := json.NewDecoder(res.Body).Decode(&p); err != nil {
-			return nil, err
-		}
-		for _, c := range p.Changes {
-			ids = append(ids, c.Order.ID)
-		}
-		cursor = p.Next
-		return ids, nil
-	}
-	for ids := []string{""}; len(ids) > 0; { // pass the changes of earlier measurements
-		if ids, err = page(ctx, 0); err != nil {
-			return s, err
-		}
+	feed := api.New(n.URL(), token)
+	end, err := readAll(ctx, feed, "", func(string) {})
+	if err != nil {
+		return s, err
 	}
 	sale := n.l.next("sale")
 	if err := n.openSale(ctx, sale, 1, plenty); err != nil {
 		return s, err
 	}
-	placed := make(chan error, 1)
+	seen, reading := map[string]time.Time{}, make(chan error, 1)
+	beside, enough := context.WithCancel(ctx)
+	defer enough()
 	go func() {
-		_, _, err := n.l.paced(ctx, nil, n.URL()+"/v1/orders", skusOf(sale, 1), 200, http.StatusCreated, n.meter)
-		placed <- err
+		var err error
+		for err == nil && beside.Err() == nil {
+			end, err = readAll(ctx, feed, end, func(id string) { seen[id] = time.Now() })
+		}
+		reading <- err
 	}()
-	seen := map[string]time.Time{}
-	for done := false; !done; {
-		ids, err := page(ctx, 1)
-		if err != nil {
-			return s, err
-		}
-		for _, id := range ids {
-			seen[id] = time.Now()
-		}
-		select {
-		case err := <-placed:
-			if err != nil {
-				return s, err
-			}
-			placed <- nil
-			done = len(ids) == 0
-		default:
-		}
-	}
-	// created_at is the time of the gate, which is earlier than the 201.
-	rows, err := n.db.QueryContext(ctx, "SELECT id, CAST(UNIX_TIMESTAMP(created_at) * 1000 AS SIGNED) FROM orders WHERE sku LIKE CONCAT(?, '-%')", sale)
-	if err != nil {
+	_, _, err = n.l.paced(ctx, nil, n.URL()+"/v1/orders", skusOf(sale, 1), 200, http.StatusCreated, n.meter)
+	err = errors.Join(err, n.numbered(ctx))
+	enough()
+	if err = errors.Join(err, <-reading); err != nil {
 		return s, err
 	}
+	took, err := n.sinceAccepted(ctx, sale, seen)
+	if err != nil || len(took) == 0 {
+		return s, fmt.Errorf("%w: %d orders were reported: %w", errCounts, len(took), err)
+	}
+	slices.Sort(took)
+	return sample{value: took[len(took)*99/100]}, nil
+}
+
+// readAll reads the feed to its end, which it waits for up to a second, and returns the cursor there.
+func readAll(ctx context.Context, feed *api.Client, after string, report func(id string)) (string, error) {
+	for {
+		page, err := feed.Changes(ctx, after, 1000, time.Second)
+		if err != nil {
+			return after, err
+		}
+		for _, raw := range page.Changes {
+			var c struct{ Order struct{ ID string } }
+			if err := json.Unmarshal(raw, &c); err != nil {
+				return after, err
+			}
+			report(c.Order.ID)
+		}
+		if after = page.Next; len(page.Changes) == 0 {
+			return after, nil
+		}
+	}
+}
+
+// sinceAccepted returns the milliseconds from the acceptance of each order of a sale to the time at
+// which it was seen.
+func (n *node) sinceAccepted(ctx context.Context, sale string, seen map[string]time.Time) (took []float64, err error) {
+	rows, err := n.db.QueryContext(ctx, "SELECT id, CAST(UNIX_TIMESTAMP(created_at) * 1000 AS SIGNED) FROM orders WHERE sku LIKE CONCAT(?, '-%')", sale)
+	if err != nil {
+		return nil, err
+	}
 	defer func() { _ = rows.Close() }()
-	var took []float64
 	for rows.Next() {
 		var id string
 		var at int64
 		if err := rows.Scan(&id, &at); err != nil {
-			return s, err
+			return nil, err
 		}
 		if seen[id].IsZero() {
-			return s, fmt.Errorf("%w: order %s is not in the feed", errCounts, id)
+			return nil, fmt.Errorf("%w: order %s is not in the feed", errCounts, id)
 		}
 		took = append(took, float64(seen[id].UnixMilli()-at))
 	}
-	slices.Sort(took)
-	if err := rows.Err(); err != nil || len(took) == 0 {
-		return s, fmt.Errorf("%w: no order was placed: %w", errCounts, err)
-	}
-	return sample{value: took[len(took)*99/100]}, nil
+	return took, rows.Err()
 }
