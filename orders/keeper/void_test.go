@@ -81,44 +81,51 @@ func TestVoidAtAnyStep(t *testing.T) {
 				}
 				at := kit.Fault{Step: step, After: after}
 				t.Run(at.String(), func(t *testing.T) {
-					b, ids := paidSale(t, s)
-					defer b.DeleteAll(t) // all cases share the stores
-					epoch := b.Epoch(t)
-					void := sync.OnceFunc(func() { voids(t, b, ids) })
-					reached := false
-					k := b.FailingKeeper(t, func(now kit.Fault) error {
-						if now == at {
-							reached = true
-							void()
-						}
-						return nil
-					})
-					if k.Work = keeper.ReleaseHolds; i >= 6 {
-						k.Work |= keeper.CorrectGate
-						kit.PutSale(t, b.Store, kit.Sale("S", 12, 3))
-					}
-					if i >= 7 {
-						check.Must(t, check.Err(b.Store.RequestRebuild(t.Context(), "S")))
-					}
-					check.Must(t, k.Run(t.Context()))
-					compares(t, k)
-					checkNoDrift(t, k, at.String())
-					if a := b.Audit(t); !reached || !a.Balanced || i < 6 && a.Restoring != 6 {
-						t.Errorf("audit %s, reached %t: got %+v, want it balanced and, before a rebuild, 6 units restoring", at, reached, a)
-					}
-					if i < 6 {
-						late := b.Reserve(t, "late", "", 1)
-						k.Work = keeper.DrainQueue
-						check.Must(t, k.Run(t.Context()))
-						if o := b.Rows(t)[late]; o.Status != orders.PendingPayment || b.Epoch(t) != epoch {
-							t.Errorf("order after the void: got %+v in epoch %d, want it pending in epoch %d", o, b.Epoch(t), epoch)
-						}
-					}
-					soldAgain(t, b, ids)
+					voidsAt(t, s, at, i)
 				})
 			}
 		}
 	})
+}
+
+// voidsAt takes orders back at a step of a keeper, which is the step of that index in
+// TestVoidAtAnyStep. From the seventh step on the keeper also corrects the gate.
+func voidsAt(t *testing.T, s *servers.Stores, at kit.Fault, i int) {
+	t.Helper()
+	b, ids := paidSale(t, s)
+	defer b.DeleteAll(t) // all cases share the stores
+	epoch := b.Epoch(t)
+	void := sync.OnceFunc(func() { voids(t, b, ids) })
+	reached := false
+	k := b.FailingKeeper(t, func(now kit.Fault) error {
+		if now == at {
+			reached = true
+			void()
+		}
+		return nil
+	})
+	if k.Work = keeper.ReleaseHolds; i >= 6 {
+		k.Work |= keeper.CorrectGate
+		kit.PutSale(t, b.Store, kit.Sale("S", 12, 3))
+	}
+	if i >= 7 {
+		check.Must(t, check.Err(b.Store.RequestRebuild(t.Context(), "S")))
+	}
+	check.Must(t, k.Run(t.Context()))
+	compares(t, k)
+	checkNoDrift(t, k, at.String())
+	if a := b.Audit(t); !reached || !a.Balanced || i < 6 && a.Restoring != 6 {
+		t.Errorf("audit %s, reached %t: got %+v, want it balanced and, before a rebuild, 6 units restoring", at, reached, a)
+	}
+	if i < 6 {
+		late := b.Reserve(t, "late", "", 1)
+		k.Work = keeper.DrainQueue
+		check.Must(t, k.Run(t.Context()))
+		if o := b.Rows(t)[late]; o.Status != orders.PendingPayment || b.Epoch(t) != epoch {
+			t.Errorf("order after the void: got %+v in epoch %d, want it pending in epoch %d", o, b.Epoch(t), epoch)
+		}
+	}
+	soldAgain(t, b, ids)
 }
 
 // A keeper dies after it has committed an order and before it has removed the order from the queue.

@@ -21,7 +21,6 @@ func TestCheckedPayment(t *testing.T) {
 		t.Run(on, func(t *testing.T) {
 			servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 				p := open(t, s, quick)
-				ctx := t.Context()
 				put := kit.Sale("S", 20, 2)
 				put.ReserveOn = on
 				p.put(t, put)
@@ -45,35 +44,42 @@ func TestCheckedPayment(t *testing.T) {
 					if test.prepare != nil {
 						test.prepare(id)
 					}
-					right, wrong, eur, usd := int64(3998), int64(3999), "EUR", "USD"
-					for _, c := range []struct {
-						ref    string
-						charge orders.Charge
-						want   error
-					}{
-						{"ref", orders.Charge{Amount: &wrong, Currency: &eur}, orders.ErrAmountMismatch},
-						{"ref", orders.Charge{Currency: &usd}, orders.ErrAmountMismatch},
-						{"ref", orders.Charge{Amount: &right, Currency: &eur}, test.same},
-						{"ref", orders.Charge{}, test.same},
-						{"another", orders.Charge{Amount: &right}, test.another},
-						{"ref", orders.Charge{Amount: &right}, test.same},
-					} {
-						o, err := untilKnown(t, func() (*orders.Order, error) { return p.PayCharge(ctx, buyer, id, c.ref, c.charge) })
-						if !errors.Is(err, c.want) || o == nil || o.ID != id {
-							t.Errorf("payment %s of the %s order, units taken on %s: got %+v, error %v, want error %v", c.ref, origin, on, o, err, c.want)
-						}
-					}
-					claims, _, err := p.store.Claims(ctx, 1000, "")
-					check.Must(t, err)
-					claims = slices.DeleteFunc(claims, func(c orders.Claim) bool { return c.OrderID != id || c.PaymentRef != "ref" })
-					if has := len(claims) == 1 && claims[0].Amount == wrong && claims[0].Currency == eur; has != (test.same != nil) || len(claims) > 1 {
-						t.Errorf("claims of the %s order: got %+v, want one for %d EUR: %t", origin, claims, wrong, test.same != nil)
-					}
+					chargesOf(t, p, origin, buyer, id, test.same, test.another)
 				}
 				if a := p.settled(t, "S"); a.Paid != 8 || a.Pending != 0 { // all orders but the cancelled one
 					t.Errorf("audit: got %+v, want 8 units paid", a)
 				}
 			})
 		})
+	}
+}
+
+// chargesOf pays an order of 3,998 cents with right and wrong charges. It expects the error same for
+// the right charge with the reference ref, and another for it with another reference.
+func chargesOf(t *testing.T, p *shop, origin, buyer, id string, same, another error) {
+	t.Helper()
+	right, wrong, eur, usd := int64(3998), int64(3999), "EUR", "USD"
+	for _, c := range []struct {
+		ref    string
+		charge orders.Charge
+		want   error
+	}{
+		{"ref", orders.Charge{Amount: &wrong, Currency: &eur}, orders.ErrAmountMismatch},
+		{"ref", orders.Charge{Currency: &usd}, orders.ErrAmountMismatch},
+		{"ref", orders.Charge{Amount: &right, Currency: &eur}, same},
+		{"ref", orders.Charge{}, same},
+		{"another", orders.Charge{Amount: &right}, another},
+		{"ref", orders.Charge{Amount: &right}, same},
+	} {
+		o, err := untilKnown(t, func() (*orders.Order, error) { return p.PayCharge(t.Context(), buyer, id, c.ref, c.charge) })
+		if !errors.Is(err, c.want) || o == nil || o.ID != id {
+			t.Errorf("payment %s of the %s order: got %+v, error %v, want error %v", c.ref, origin, o, err, c.want)
+		}
+	}
+	claims, _, err := p.store.Claims(t.Context(), 1000, "")
+	check.Must(t, err)
+	claims = slices.DeleteFunc(claims, func(c orders.Claim) bool { return c.OrderID != id || c.PaymentRef != "ref" })
+	if has := len(claims) == 1 && claims[0].Amount == wrong && claims[0].Currency == eur; has != (same != nil) || len(claims) > 1 {
+		t.Errorf("claims of the %s order: got %+v, want one for %d EUR: %t", origin, claims, wrong, same != nil)
 	}
 }
