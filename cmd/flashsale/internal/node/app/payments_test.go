@@ -78,8 +78,8 @@ func TestPaymentCallback(t *testing.T) {
 		report("authorized", second, "auth-2", 1999)
 		status(first, "paid")
 		status(second, "pending_payment")
-		if b["auth-1"] != "captured" || b["auth-2"] != "returned" || len(b) != 2 {
-			t.Errorf("payments: got %v, want the first one captured and the second one returned", b)
+		if b["auth-1"] != "captured" || b["auth-2"] != "returned" || b["twice"] != "returned" || len(b) != 3 {
+			t.Errorf("payments: got %v, want auth-1 captured, and auth-2 and twice returned", b)
 		}
 	})
 }
