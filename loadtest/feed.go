@@ -38,7 +38,7 @@ func (f *feed) follow(ctx context.Context) {
 // readFeed reads the feed to its end and reports whether it has then reported all rows. Changes
 // are reported some time after they happen, so readFeed waits for them.
 func (r *run) readFeed(ctx context.Context, rows []judge.Row) bool {
-	ctx, stop := context.WithTimeout(ctx, 10*r.patience.feed) // other sales may change without end
+	ctx, stop := context.WithTimeout(ctx, 10*r.patience.feed) // the feed may never be empty, because other sales change, too
 	defer stop()
 	r.feed.Unread = ""
 	for last := time.Now(); ; {

@@ -24,8 +24,8 @@ cursor for --after is printed to standard error at the end. Needs a server with 
   flashsale changes --after CURSOR`
 }
 
-// pageSize is the number of changes per request, and pageWait the time that the server waits for
-// one.
+// pageSize is the number of changes per request, and pageWait the time for which the server may hold
+// an empty page.
 const pageSize, pageWait = 1000, 20 * time.Second
 
 // Run prints the changes up to now and, with --follow, those to come.
@@ -39,6 +39,7 @@ func (c *changesCommand) Run(ctx context.Context, s streams) error {
 			wait = pageWait
 		}
 		// A new token for each page, because --follow has no end.
+		began := time.Now()
 		page, err := c.as("operator", true).Changes(ctx, next, pageSize, wait)
 		switch {
 		case err == nil:
@@ -64,6 +65,9 @@ func (c *changesCommand) Run(ctx context.Context, s streams) error {
 		next = page.Next
 		if ctx.Err() != nil || !c.Follow && len(page.Changes) < pageSize {
 			return nil
+		}
+		if len(page.Changes) == 0 && time.Since(began) < time.Second { // too many readers wait at the server
+			_ = client.Wait(ctx, time.Second)
 		}
 	}
 }

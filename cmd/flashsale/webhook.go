@@ -67,8 +67,8 @@ func (c *webhookList) Run(ctx context.Context, s streams) error {
 				state = "failing"
 			}
 			changes, _, err := st.Changes(ctx, w.Position, 1)
-			if err != nil {
-				return fmt.Errorf("webhook %s: %w", w.Name, err)
+			if err != nil { // the cursor of another installation or of a backup, for example
+				state, w.LastError = "failing", err.Error()
 			}
 			var oldest time.Time
 			if len(changes) > 0 {

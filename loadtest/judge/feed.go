@@ -18,10 +18,10 @@ type Feed struct {
 type Change struct {
 	No      int64 `json:"no"`
 	Order   *Row  `json:"order"`   // nil if the report is about a sale
-	Session int   `json:"session"` // number of times that the consumer had gone back to an older cursor
+	Session int   `json:"session"` // how often the consumer has returned to an older cursor; numbers increase within a session
 }
 
-// Untold returns the rows whose state the feed has not ended with.
+// Untold returns the rows that the feed has never reported, or has last reported in another state.
 func (f *Feed) Untold(rows []Row) (untold []Row) {
 	last := map[string]Row{}
 	for _, change := range f.Changes {

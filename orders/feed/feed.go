@@ -23,13 +23,14 @@ type Config struct {
 	Store *store.Store
 	Log   *slog.Logger
 	// Rush reports whether orders wait in a long queue. While it is true on a node, no node numbers
-	// changes, because numbering would slow the orders down.
+	// changes, for at most ten minutes, because numbering would slow the orders down.
 	Rush func() bool
 }
 
 const (
 	every    = 100 * time.Millisecond
-	deferFor = 2 * time.Second // duration of a deferral, which the node repeats after half of it
+	deferFor = 2 * time.Second  // duration of a deferral, which the node repeats after half of it
+	maxRush  = 10 * time.Minute // longest time for which a rush defers the numbering
 )
 
 // MaxWaiting is the maximum number of readers that wait at the same time.
@@ -38,13 +39,13 @@ const MaxWaiting = 100
 // A Feed numbers changes, and reads them for consumers. It is safe for concurrent use. Every node
 // may run one: the nodes share the work.
 type Feed struct {
-	cfg     Config
-	waiting chan struct{} // one value per waiting reader
-	lag     atomic.Int64  // result of Lag, in nanoseconds
-	since   time.Time     // when Run first saw that changes wait for numbers; zero if none waits
-	failed  bool          // the last step failed; only Run uses it
-	last    int64         // the last number that Run has seen
-	later   time.Time     // when Run defers the numbering again
+	cfg       Config
+	waiting   chan struct{} // one value per waiting reader
+	lag       atomic.Int64  // result of Lag, in nanoseconds
+	since     time.Time     // when Run first saw that changes wait for numbers; zero if none waits
+	failed    bool          // the last step failed; only Run uses it
+	last      int64         // the last number that Run has seen
+	nextDefer time.Time     // when Run defers the numbering again
 
 	mu    sync.Mutex
 	moved chan struct{} // closed when there are new numbers, and then replaced
@@ -81,21 +82,23 @@ func (f *Feed) step(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, f.cfg.Store.Timeout)
 	defer cancel()
 	state, err := f.cfg.Store.FeedState(ctx)
-	if err != nil {
-		return err
-	}
-	switch {
-	case state.Waiting == 0:
+	if err == nil && state.Waiting == 0 {
 		f.since = time.Time{}
-	case f.since.IsZero():
+	} else if f.since.IsZero() {
 		f.since = time.Now()
 	}
-	// After a quiet hour, the rows had their numbers an hour ago, but the change is new.
-	f.lag.Store(int64(min(state.Waiting, time.Since(f.since))))
+	if err != nil {
+		f.lag.Store(int64(time.Since(f.since)))
+		return err
+	}
+	// Waiting begins when all rows last had numbers, which may be long before the oldest change. If
+	// Run first saw a waiting change later than that, the shorter time is used.
+	lag := min(state.Waiting, time.Since(f.since))
+	f.lag.Store(int64(lag))
 	switch {
-	case f.cfg.Rush():
-		if time.Now().After(f.later) {
-			f.later = time.Now().Add(deferFor / 2)
+	case lag < maxRush && f.cfg.Rush():
+		if time.Now().After(f.nextDefer) {
+			f.nextDefer = time.Now().Add(deferFor / 2)
 			err = f.cfg.Store.DeferNumbering(ctx, deferFor)
 		}
 	case state.Waiting > 0:
@@ -110,9 +113,9 @@ func (f *Feed) step(ctx context.Context) error {
 	return err
 }
 
-// Lag returns how long changes have been waiting to be reported, or 0 if none waits. It is an
-// upper bound of the age of the oldest such change, except that the node may be up to a tenth of
-// a second late.
+// Lag returns how long changes have been waiting to be reported, or 0 if none waits. The oldest such
+// change is at most this old. While the database does not answer, Lag is the time since the first
+// failure. Lag is updated ten times a second.
 func (f *Feed) Lag() time.Duration { return time.Duration(f.lag.Load()) }
 
 // Waiting returns the number of readers that wait.
@@ -132,7 +135,7 @@ func (f *Feed) Read(ctx context.Context, after string, limit int, wait time.Dura
 	}
 	timeout := time.After(wait)
 	for {
-		moved, ended := f.next()
+		moved, ended := f.updates()
 		changes, next, err := f.cfg.Store.Changes(ctx, after, limit)
 		if err != nil || len(changes) > 0 || wait <= 0 || ended {
 			return changes, next, err
@@ -147,8 +150,8 @@ func (f *Feed) Read(ctx context.Context, after string, limit int, wait time.Dura
 	}
 }
 
-// next returns a channel that is closed when there are new numbers.
-func (f *Feed) next() (moved <-chan struct{}, ended bool) {
+// updates returns a channel that is closed when there are new numbers.
+func (f *Feed) updates() (moved <-chan struct{}, ended bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.moved, f.ended

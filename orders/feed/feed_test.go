@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/feed"
@@ -119,5 +120,20 @@ func TestRushComesFirst(t *testing.T) {
 			changes, _, err := f.Read(t.Context(), "", 10, 0)
 			return err == nil && len(changes) == 1
 		})
+	})
+}
+
+// A queue that does not get shorter does not stop the feed for ever.
+func TestRushIsBounded(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
+		s := open(t, servertest.OpenSQL(t, servers.KindEmbedded))
+		f, _ := run(t, s, func() bool { return true })
+		check.Must(t, check.Err(s.PutSale(t.Context(), kit.Sale("S", 1, 1))))
+		for _, numbered := range []int{0, 1} {
+			time.Sleep(9 * time.Minute)
+			if changes, _, err := f.Read(t.Context(), "", 10, 0); err != nil || len(changes) != numbered {
+				t.Errorf("changes during a rush: got %d, error %v, want %d", len(changes), err, numbered)
+			}
+		}
 	})
 }

@@ -32,6 +32,7 @@ type read func(db *gorm.DB) (any, error)
 const (
 	orderLane = "order" // reads of single orders
 	pageLane  = "page"  // lists
+	feedLane  = "feed"  // changes
 )
 
 // A result contains what a read has returned.

@@ -22,20 +22,21 @@ import (
 // change_no to NULL. Number later gives such rows a number, and Changes reads the rows in the order
 // of their numbers. A row that changes again leaves its place and gets a later number.
 //
-// Numbers that the changing transaction took itself, such as an AUTO_INCREMENT, would become
-// visible in another order than they were taken, and a reader would skip the rows of a transaction
-// that commits late. Number avoids that: each of its transactions first updates the row feed, and
-// so waits until the numbers before its own are visible.
+// An AUTO_INCREMENT number becomes visible when its transaction commits, so a lower number can appear
+// after a higher one, and a reader would skip it. Number avoids this: each of its transactions first
+// updates the row feed, and so waits until the numbers before its own are visible.
 
 const (
 	numberEvery = 100 * time.Millisecond // least time between two transactions of Number
 	numberBatch = 500                    // rows per transaction of Number
+	maxDefer    = time.Minute            // maximum duration of DeferNumbering
+	skew        = time.Minute            // time by which the clocks of two servers of one database may differ
 )
 
 // A FeedState is the state of the feed.
 type FeedState struct {
 	Last    int64         // the last number that was given
-	Waiting time.Duration // time since all changed rows had numbers, or 0 if all have numbers now
+	Waiting time.Duration // time since no row waited for a number; 0 if none waits now
 }
 
 // FeedState reads the state of the feed.
@@ -57,9 +58,9 @@ func (s *Store) FeedState(ctx context.Context) (state FeedState, err error) {
 	return state, wrap(err, "read the state of the feed")
 }
 
-// Number gives a number to rows that have changed: to up to 500 orders and 500 sales, all of them
-// the same. It returns the number, or 0 if there is no new one, because another call, on any node,
-// has given one within 100 ms, or because DeferNumbering forbids it.
+// Number gives one new number to at most 500 changed orders and 500 changed sales, and returns the
+// number. It returns 0 and changes nothing if another call, on any node, has given a number within
+// 100 ms, or if DeferNumbering forbids it.
 //
 // Except on TiDB, Number never waits for another transaction that has locked a changed row. It
 // leaves the row to a later call.
@@ -69,7 +70,7 @@ func (s *Store) Number(ctx context.Context) (no int64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		// A time that is far in the future is from before the clock was set back: it does not count.
+		// A time that is far in the future was written before the clock was set back. It is ignored.
 		ms := now.UnixMilli()
 		r := tx.Exec("UPDATE feed SET last = CASE WHEN last < ? THEN ? ELSE last + 1 END, numbered_at = ?"+
 			" WHERE id = 1 AND (numbered_at <= ? OR numbered_at > ?) AND (not_before <= ? OR not_before > ?)",
@@ -109,9 +110,6 @@ func (s *Store) numberRows(tx *gorm.DB, table, id string, no int64) (int, error)
 	}
 	return len(ids), tx.Exec("UPDATE "+table+" SET change_no = ? WHERE "+id+" IN ?", no, ids).Error
 }
-
-// maxDefer is the maximum duration of DeferNumbering.
-const maxDefer = time.Minute
 
 // DeferNumbering makes Number give no numbers on any node for d, up to a minute. A node calls it
 // while orders wait, because numbering costs the database about as much as the orders do.
@@ -167,7 +165,8 @@ func (c Change) place() place {
 	return place{c.No, orderKind, c.Order.ID}
 }
 
-// A place is the position of a change in the feed, or the position after all changes with a number.
+// A place is the position of a change in the feed, or the position after all changes with the
+// number no.
 type place struct {
 	no   int64
 	kind string // orderKind, saleKind, or afterAll
@@ -186,9 +185,9 @@ func (p place) compare(q place) int {
 // returned, the caller has read all that were numbered before the call. The answer is durable (see
 // durably). A crash of the database takes back nothing that was returned.
 //
-// If an order changes while a caller reads the feed, its earlier state may be left out. A failover
-// of the database that loses commits takes back changes that were returned; the rows and the feed
-// then agree again from the next change of each row.
+// If an order changes while a caller reads the feed, its earlier state may be left out. If a failover
+// of the database loses commits, changes that were returned may be undone. The feed reports such a
+// row only when it changes again.
 //
 // Errors: *InvalidError with the field after, for a cursor of another database and for text that no
 // call has returned; ErrUnavailable.
@@ -230,12 +229,6 @@ func (s *Store) Changes(ctx context.Context, after string, limit int) (changes [
 	}
 	return read.changes, read.to.cursor(read.Name), nil
 }
-
-// skew is the time by which the clocks of two servers of one database may differ.
-const skew = time.Minute
-
-// feedLane is the lane of Changes.
-const feedLane = "feed"
 
 // changedRows reads the changes after a place with numbers up to last.
 func (s *Store) changedRows(db *gorm.DB, from place, last int64, limit int) (changes []Change, err error) {
@@ -292,7 +285,8 @@ func (p place) cursor(name string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join([]string{name, strconv.FormatInt(p.no, 10), p.kind, p.id}, " ")))
 }
 
-// parsePlace decodes a cursor of the feed with this name, whose numbers are at most highest.
+// parsePlace decodes a cursor. It rejects a cursor of a feed with another name, and a number above
+// highest.
 func parsePlace(cursor, name string, highest int64) (place, error) {
 	if cursor == "" {
 		return place{}, nil
@@ -300,17 +294,17 @@ func parsePlace(cursor, name string, highest int64) (place, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	part := strings.Split(string(raw), " ")
 	if err != nil || len(part) != 4 {
-		return place{}, errAfter("must be a cursor that this installation gave out")
+		return place{}, errAfter()
 	}
 	no, err := strconv.ParseInt(part[1], 10, 64)
 	p := place{no, part[2], part[3]}
 	valid := map[string]bool{orderKind: orders.IsOrderID(p.id), saleKind: orders.IsSKU(p.id), afterAll: p.id == ""}
 	if err != nil || no < 0 || no > highest || !valid[p.kind] || p.cursor(name) != cursor {
-		return place{}, errAfter("must be a cursor that this installation gave out")
+		return place{}, errAfter()
 	}
 	return p, nil
 }
 
-func errAfter(rule string) error {
-	return &orders.InvalidError{Fields: map[string]string{"after": rule}}
+func errAfter() error {
+	return &orders.InvalidError{Fields: map[string]string{"after": "must be a cursor that this installation gave out"}}
 }

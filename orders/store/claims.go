@@ -22,9 +22,9 @@ func (s *Store) RecordClaim(ctx context.Context, o *orders.Order, ref string, re
 	return err
 }
 
-// recordClaim is RecordClaim for a claim whose CreatedAt is not set yet. A claim with the reason
-// AmountMismatch needs no closed order, but the payment must not have paid the order. recordClaim
-// returns ErrChanged if another transaction has changed the order meanwhile.
+// recordClaim is RecordClaim for a claim whose CreatedAt is not set yet. It does nothing if the payment
+// has paid the order, or if the order is still open and the reason is not AmountMismatch. It returns
+// ErrChanged if another transaction has changed the order meanwhile.
 func (s *Store) recordClaim(ctx context.Context, claim orders.Claim) error {
 	// Under the row lock, the keeper cannot pay the order meanwhile. For a Galera cluster see
 	// addClaim.
@@ -44,11 +44,12 @@ func (s *Store) recordClaim(ctx context.Context, claim orders.Claim) error {
 	return wrap(err, "record a claim of %s", claim.OrderID)
 }
 
-// RefuseCharge refuses a payment of an order of buyer if its charge does not match the order. It
-// records a claim for the amount that was charged, although the order may stay open, unless the
-// same reference has paid the order. An order without a row is ErrNotFound. Otherwise the keeper
-// could commit the order before Pay runs, and the charge would not be compared. Errors:
-// ErrNotFound, ErrAmountMismatch, ErrUnavailable.
+// RefuseCharge refuses a payment of an order of buyer if its charge does not match the order, and
+// returns nil and no error if it matches. It records a claim for the amount that was charged, although
+// the order may stay open, unless the same reference has paid the order. If the order has no row yet,
+// the error is ErrNotFound, and the caller must not pay: the keeper could commit the order before Pay
+// runs, and its amount would never be compared. Errors: ErrNotFound, ErrAmountMismatch,
+// ErrUnavailable.
 func (s *Store) RefuseCharge(ctx context.Context, buyer, id, ref string, c orders.Charge) (*orders.Order, error) {
 	for c != (orders.Charge{}) {
 		o, err := readOrderOf(s.DB.WithContext(ctx), buyer, id)
@@ -106,15 +107,15 @@ func hasClaim(tx *gorm.DB, id, ref string) (bool, error) {
 	return n > 0, err
 }
 
-// Payment returns an order and reports whether a payment of it was decided: it has paid
-// the order, or was refused and err is the refusal. Payment takes no lock, and its answer is
-// durable (see durably).
+// Payment returns an order and reports whether the payment ref is already decided. If the payment was
+// refused, err is the refusal. Payment takes no lock, and its answer is durable (see durably).
+// The refusals are:
 //
-// If another payment has paid the order, the refusal is ErrAlreadyPaid, and there is no claim.
-// Every repetition receives the same refusal, and the buyer has the order. If the payment has a
-// claim, the refusal is ErrClaimed. If the order has MaxClaims claims of other payments, it is
-// ErrOrderClosed. For an order that awaits payment, and for a charge that did not match the order,
-// it is the reason of the claim.
+//   - ErrAlreadyPaid if another payment has paid the order. There is no claim.
+//   - the reason of the payment's claim if the charge did not match the order, or the order awaits
+//     payment
+//   - ErrClaimed for any other claim of the payment
+//   - ErrOrderClosed if the order has MaxClaims claims of other payments
 func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (_ *orders.Order, decided bool, err error) {
 	type rows struct {
 		order  *orders.Order
@@ -133,7 +134,7 @@ func (s *Store) Payment(ctx context.Context, buyer, id, ref string) (_ *orders.O
 		return nil, false, err
 	case o.PaidBy(ref):
 		return o, true, nil
-	case o.Voided() && *o.PaymentRef == ref: // the operator has chosen the reason of the claim
+	case o.Voided() && *o.PaymentRef == ref: // the reason of the claim is the operator's text, and no refusal
 		return o, true, orders.ErrClaimed
 	case len(claims) > 0 && (o.Status == orders.AwaitingPayment || claims[0].Reason == orders.AmountMismatch):
 		return o, true, claims[0].Reason.Err()
@@ -194,7 +195,7 @@ func writePayments(tx *gorm.DB, decisions []orders.Decision, now time.Time) erro
 
 // markPaid changes the order of a decision from expired or awaiting_payment to paid, in one
 // conditional update. The update fails if a claim was recorded since the order was read
-// (addClaim). The keeper drops the hold of the attempt later.
+// (addClaim). The keeper later drops the hold that the payment took at the gate (hold_id).
 func markPaid(tx *gorm.DB, d orders.Decision, now time.Time) error {
 	p, _ := orders.PaymentOf(d.Queued)
 	r := tx.Model(&orders.Order{}).Where("id = ? AND status IN ? AND restored_at IS NOT NULL AND claims = ?", p.OrderID, orders.MustTakeUnitsStatuses, d.Order.Claims).

@@ -75,7 +75,7 @@ func (s *Store) BuyersAfter(ctx context.Context, sku, after string, limit int) (
 func (s *Store) EndedSKUs(ctx context.Context) ([]string, error) {
 	var skus []string
 	err := s.DB.WithContext(ctx).Model(&orders.Order{}).Distinct("sku").
-		Where("status IN ? AND restored_at IS NULL", orders.NoHoldStatuses).
+		Where("status IN ? AND restored_at IS NULL AND "+notVoided, orders.NoHoldStatuses).
 		Pluck("sku", &skus).Error
 	return skus, wrap(err, "read SKUs of ended orders")
 }

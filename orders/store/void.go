@@ -14,10 +14,9 @@ import (
 // locks the sale's row.
 const MaxVoid = 200
 
-// notVoided is the condition that Void has not taken the order back (orders.Order.Voided). The
-// keeper neither releases an order that was taken back nor marks it released. The gate may have
-// dropped the order's hold when the order was paid, so a release would return no units. The rebuild
-// that Void announces returns the units and marks the order (BeginEpoch).
+// notVoided excludes the orders that Void has taken back (orders.Order.Voided). The keeper must not
+// release them: the gate may have dropped their holds when they were paid, and a release without a
+// hold returns no units. The rebuild returns the units and sets restored_at (BeginEpoch).
 const notVoided = "(status <> 'cancelled' OR payment_ref IS NULL)"
 
 // Voided is the result of Void.
@@ -36,8 +35,8 @@ type Skipped struct {
 // Void takes back paid orders of sku, in one transaction: it cancels them, subtracts their units
 // from sales.sold, and records a refund claim for each payment, even if the order has MaxClaims
 // claims. If the sale has a gate, Void announces a new epoch, because only a rebuild returns the
-// units. Until then the sale continues, and several calls share the rebuild. A new gate also ends
-// direct mode, and a sale that is over has no gate, so nothing is announced in these modes.
+// units. Until then the sale continues, and several calls share the rebuild. In direct mode, and
+// after the sale is over, Void announces nothing, because no gate has to release the units.
 //
 // Repeating the call changes nothing. Errors: ErrNotFound if there is no sale, ErrUnavailable.
 func (s *Store) Void(ctx context.Context, sku string, ids []string, reason orders.Reason) (Voided, error) {
@@ -98,7 +97,7 @@ func (s *Store) void(tx *gorm.DB, sku string, ids []string, reason orders.Reason
 	if len(claims) == 0 {
 		return v, nil
 	}
-	// A sale that is over has no gate that must release the units.
+	// If the sale is over, restored_at is set now, because no rebuild will set it.
 	set := map[string]any{"status": orders.Cancelled, "closed_at": sale.Now, "restored_at": sale.Now, "claims": gorm.Expr("claims + 1"), "change_no": nil}
 	if sale.Mode != orders.ModeOver {
 		set["restored_at"] = nil

@@ -19,11 +19,11 @@ type Webhook struct {
 	NextAt      time.Time // earliest time of the next attempt
 	LeasedUntil time.Time // until then, one node makes an attempt
 	Stopped     bool      // the endpoint has answered 410 Gone
-	LastError   string    // of the last failed attempt, up to 300 bytes of ASCII; "" after a delivery
+	LastError   string    // of the last failed attempt, up to 300 bytes of UTF-8; "" after a delivery
 }
 
-// Webhook reads the row of a webhook, and the database's time before that. It creates the row if
-// there is none.
+// Webhook reads the row of a webhook, and creates it if there is none. It also returns the database's
+// time, which it reads first.
 func (s *Store) Webhook(ctx context.Context, name string) (row Webhook, now time.Time, err error) {
 	db := s.DB.WithContext(ctx)
 	if now, err = s.readTime(db); err == nil {
@@ -42,9 +42,8 @@ func (s *Store) Webhooks(ctx context.Context) (rows []Webhook, err error) {
 	return rows, wrap(err, "read the webhooks")
 }
 
-// SwapWebhook replaces the row was by next, and reports whether it did. It changes nothing if the
-// row is no longer was. Each lease has a later end than the one before it, so the owner of a lease
-// that has ended changes nothing after another node has taken the lease.
+// SwapWebhook replaces was by next if the row still equals was, and reports whether it did. A node
+// whose lease was taken over changes nothing, because each lease ends later than the one before.
 func (s *Store) SwapWebhook(ctx context.Context, was, next Webhook) (swapped bool, err error) {
 	err = s.retry(ctx, func() error {
 		r := s.DB.WithContext(ctx).Model(&Webhook{}).Select("*").Where("name = ? AND position = ? AND failures = ? AND next_at = ? AND leased_until = ? AND stopped = ?",
@@ -56,7 +55,7 @@ func (s *Store) SwapWebhook(ctx context.Context, was, next Webhook) (swapped boo
 }
 
 // ResumeWebhook makes a webhook continue at once, although it has failed or stopped. If after is not
-// nil, it continues after that cursor. An attempt that is under way then no longer counts. Errors:
+// nil, it continues after that cursor. The result of an attempt in progress is discarded. Errors:
 // ErrNotFound, *InvalidError with the field after.
 func (s *Store) ResumeWebhook(ctx context.Context, name string, after *string) error {
 	if after != nil {

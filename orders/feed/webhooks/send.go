@@ -25,7 +25,7 @@ import (
 
 const (
 	maxChanges = 40        // changes per page
-	maxBody    = 20_000    // bytes of a page with several changes, as Standard Webhooks recommends
+	maxBody    = 20_000    // bytes of a page, as Standard Webhooks recommends; a single change may be larger
 	maxAnswer  = 4 << 10   // bytes of an answer that are read
 	maxError   = 300       // bytes of Webhook.LastError
 	maxPause   = time.Hour // longest Retry-After that is honored
@@ -50,7 +50,8 @@ func Secret(service []byte, name string) string {
 	return "whsec_" + base64.StdEncoding.EncodeToString(key(service, name))
 }
 
-// key derives the key of a webhook. The text has a space, which no signed part of a token has.
+// key derives the key of a webhook. The space separates these keys from the signatures of tokens,
+// which use the same secret, because the signed text of a token has no space.
 func key(service []byte, name string) []byte { return sum(service, "flashsale webhook "+name) }
 
 func sum(key []byte, text string) []byte {

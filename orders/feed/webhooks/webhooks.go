@@ -33,7 +33,7 @@ type Config struct {
 }
 
 const (
-	lease = 30 * time.Second // time for which a node that dies delays the next attempt
+	lease = 30 * time.Second // no other node makes an attempt until it ends
 	spare = 5 * time.Second  // an attempt ends that long before its lease
 	idle  = 5 * time.Second  // longest time between two turns
 	busy  = time.Second      // time until the next turn if another node makes an attempt, or a read fails
@@ -122,20 +122,15 @@ func (h *hook) turn(ctx context.Context) (pause time.Duration, err error) {
 	if err != nil {
 		return busy, err
 	}
-	due, limit, wait := isDue(row, now), 1, time.Duration(0) // one change shows the lag
+	due, limit, wait := isDue(row, now), 1, time.Duration(0) // if no attempt is due, one change shows the lag
 	if due {
 		limit, wait = maxChanges, idle
 	}
 	p, err := h.read(ctx, row.Position, limit, wait)
+	h.note(row, p, err, began, now)
 	if err != nil {
 		return busy, err
 	}
-	h.mu.Lock()
-	h.state = State{Name: h.name, Failures: row.Failures, Stopped: row.Stopped, Error: row.LastError}
-	if h.oldest = (time.Time{}); len(p.changes) > 0 {
-		h.oldest = at(p.changes[0]).Add(began.Sub(now))
-	}
-	h.mu.Unlock()
 	switch {
 	case len(p.changes) == 0, row.Stopped:
 		return idle - time.Since(began), nil // Read may have returned early
@@ -150,8 +145,27 @@ func (h *hook) turn(ctx context.Context) (pause time.Duration, err error) {
 	return 0, h.attempt(ctx, leased, p, began)
 }
 
+// note keeps the state for State. now is the database's time when the node's time was began. If the
+// changes cannot be read, the lag counts from the first failure.
+func (h *hook) note(row store.Webhook, p page, err error, began, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state = State{Name: h.name, Failures: row.Failures, Stopped: row.Stopped, Error: row.LastError}
+	switch {
+	case err != nil:
+		h.state.Error = "the changes cannot be read: " + err.Error()
+		if h.oldest.IsZero() {
+			h.oldest = began
+		}
+	case len(p.changes) > 0:
+		h.oldest = at(p.changes[0]).Add(began.Sub(now))
+	default:
+		h.oldest = time.Time{}
+	}
+}
+
 // isDue reports whether a node may make an attempt at that time. A time that is too far in the future
-// is from before the database's clock was set back, and does not count.
+// was written before the database's clock was set back. It is ignored.
 func isDue(row store.Webhook, now time.Time) bool {
 	later := func(t time.Time, most time.Duration) bool { return t.After(now) && !t.After(now.Add(most)) }
 	return !later(row.NextAt, maxPause) && !later(row.LeasedUntil, 2*lease)
@@ -164,7 +178,7 @@ func (h *hook) attempt(ctx context.Context, leased store.Webhook, p page, began 
 	defer cancel()
 	res, err := h.send(sending, messageID(h.name, leased.Position, p.next), p.body) //nolint:bodyclose // send closes the body
 	next := leased
-	next.LeasedUntil = leased.LeasedUntil.Add(time.Since(began) - lease) // now
+	next.LeasedUntil = leased.LeasedUntil.Add(time.Since(began) - lease) // the database's time now, measured by the node's clock
 	switch {
 	case err == nil:
 		next.Position, next.Failures, next.LastError = p.next, 0, ""

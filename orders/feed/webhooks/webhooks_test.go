@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
+	"flashsale/orders"
 	"flashsale/orders/internal/kit"
 	"flashsale/orders/store"
 )
@@ -270,4 +272,18 @@ func TestCheck(t *testing.T) {
 	if slices.Sort(secrets); len(slices.Compact(secrets)) != 3 {
 		t.Errorf("secrets of two names and of two services: got %q, want three different ones", secrets)
 	}
+}
+
+// A position that the feed does not accept, as after a restored backup, is an error of the webhook, and
+// its lag grows.
+func TestUnreadableChanges(t *testing.T) {
+	inTime(t, 1, func(t *testing.T, st *store.Store, _ []string) {
+		d, _ := run(t, st, nil, "http://shop/", func(context.Context, string, int, time.Duration) ([]store.Change, string, error) {
+			return nil, "", orders.ErrUnavailable
+		})
+		time.Sleep(time.Hour)
+		if s := d.States()[0]; s.Lag < 3500 || !strings.Contains(s.Error, "cannot be read") {
+			t.Errorf("state of a webhook without changes to read: got %+v, want an error and a lag of an hour", s)
+		}
+	})
 }

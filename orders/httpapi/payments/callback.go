@@ -1,6 +1,6 @@
 // Package payments is an example to copy: the adapter between a payment provider and the shop. It
-// uses the HTTP API only. Providers sign a body, and repeat a report for days, twice and in any
-// order, until they receive a 2xx. The shop expects a token and answers each payment at once.
+// uses the HTTP API only. Providers sign the body of a report. They repeat a report until they receive
+// a 2xx, and reports may arrive twice or out of order. The shop expects a token instead.
 package payments
 
 import (

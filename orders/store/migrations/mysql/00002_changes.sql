@@ -1,10 +1,9 @@
 -- +goose Up
 -- The feed of changes and the webhooks that deliver it. changes.go describes the numbers.
 --
--- MySQL commits each of these statements by itself and has no ADD COLUMN IF NOT EXISTS. The
--- statements are prepared from text that does nothing if the column or index exists, so the
--- migration can start again after the process was killed between two of them. TiDB changes
--- one thing per ALTER TABLE.
+-- MySQL commits each of these statements by itself and has no ADD COLUMN IF NOT EXISTS. Therefore
+-- each statement first checks whether the column or index exists, and then runs DO 0, so the
+-- migration can run again after a crash. TiDB changes one thing per ALTER TABLE.
 
 SET @add = IF(EXISTS(SELECT 1 FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'orders' AND column_name = 'change_no'),
     'DO 0', 'ALTER TABLE orders ADD COLUMN change_no BIGINT NULL'); -- NULL: changed since the order was last numbered

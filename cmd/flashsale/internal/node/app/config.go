@@ -58,7 +58,7 @@ type Config struct {
 	QueueLimit     int      `default:"20000" placeholder:"ORDERS" help:"Maximum queued orders per SKU. Further orders are answered 503. Default ${default}." group:"Limits"`
 
 	Lease time.Duration `default:"5s" help:"If a node dies, another node takes over its sales within this time. Default ${default}." group:"Times"`
-	Wait  time.Duration `default:"2s" help:"Answer 202 if an order is not durable after this time. Default ${default}." group:"Times"`
+	Wait  time.Duration `default:"2s" help:"Answer 202 if an order is not durable after this time. An operator's change of a sale waits as long for the gate, but at least 2s. Default ${default}." group:"Times"`
 	Drain time.Duration `default:"15s" help:"Time that a stopping node has to finish accepted requests. Default ${default}." group:"Times"`
 
 	DrainDelay time.Duration `default:"0s" help:"Time for which a stopping node still serves all requests while /readyz is 503, so that a balancer notices it. Default ${default}; 5s in the image." group:"Times"`

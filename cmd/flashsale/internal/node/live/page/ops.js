@@ -78,8 +78,8 @@ function show(all) {
       latency(n), { text: count(n.queued), level: levels.queued(n) }, span(n.up_s),
     ],
   })));
-  $('changes').hidden = all.feed.length === 0;
-  fill($('webhooks'), all.feed.map(f => ({
+  $('changes').hidden = (all.feed ?? []).length === 0;
+  fill($('webhooks'), (all.feed ?? []).map(f => ({
     key: f.name, cells: [
       { text: f.name || 'Feed of changes' },
       { text: f.stopped ? 'Stopped by 410 Gone' : f.failures ? `Failing: ${count(f.failures)} attempts` : 'Up', level: f.stopped || f.failures ? 'bad' : '' },
