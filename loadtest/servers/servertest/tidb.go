@@ -13,6 +13,7 @@ const (
 	killed  = "its storage does not sync commits to disk and has no settings of MySQL, and the test kills the database or needs them"
 	counted = "it does not count the rows that a session reads"
 	ordered = "the test depends on the order in which MySQL reads an index"
+	waits   = "it has no SKIP LOCKED, so numbering waits for locked rows"
 )
 
 // onTiDB contains the tests that do not run on TiDB and do not call OpenMySQL.
@@ -21,6 +22,7 @@ var onTiDB = map[string]string{
 	"TestPaidUnitsAreCheap":                    counted,
 	"TestCommitDoesNotGrowWithOneBuyersOrders": counted,
 	"TestUnmarkedReleaseIsNoDrift":             ordered,
+	"TestNumberDoesNotWait":                    waits,
 }
 
 // notOnTiDB skips the test if the real database is a TiDB and why is not empty.
