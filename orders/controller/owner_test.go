@@ -56,7 +56,7 @@ func ownerOf(t *testing.T, s *servers.Stores, sql string) *owner {
 	check.Must(t, err)
 	t.Cleanup(func() { _ = st.Close() })
 	check.Must(t, check.Err(st.Migrate(t.Context())))
-	cfg := Config{Store: st, Redis: servertest.Connect(t, s.Mini.Addr), Keeper: KeeperConfig{Lease: 40 * time.Millisecond}, Log: check.Log(t)}
+	cfg := Config{Store: st, Redis: servertest.Connect(t, s.Mini.Addr), Keeper: KeeperConfig{Lease: 10 * time.Second}, Log: check.Log(t)}
 	return newOwner(cfg, store.NewCatalog(st, time.Now), func() bool { return true })
 }
 
