@@ -27,10 +27,10 @@ import (
 // updates the row feed, and so waits until the numbers before its own are visible.
 
 const (
-	numberEvery = 100 * time.Millisecond // least time between two transactions of Number
-	numberBatch = 500                    // rows per transaction of Number
-	maxDefer    = time.Minute            // maximum duration of DeferNumbering
-	skew        = time.Minute            // time by which the clocks of two servers of one database may differ
+	numberEvery = 90 * time.Millisecond // least time between two transactions of Number; less than between two steps of a Feed, which vary
+	numberBatch = 500                   // rows per transaction of Number
+	maxDefer    = time.Minute           // maximum duration of DeferNumbering
+	skew        = time.Minute           // time by which the clocks of two servers of one database may differ
 )
 
 // A FeedState is the state of the feed.
@@ -60,7 +60,7 @@ func (s *Store) FeedState(ctx context.Context) (state FeedState, err error) {
 
 // Number gives one new number to at most 500 changed orders and 500 changed sales, and returns the
 // number. It returns 0 and changes nothing if another call, on any node, has given a number within
-// 100 ms, or if DeferNumbering forbids it.
+// 90 ms, or if DeferNumbering forbids it.
 //
 // Except on TiDB, Number never waits for another transaction that has locked a changed row. It
 // leaves the row to a later call.
