@@ -9,19 +9,25 @@ import (
 	"strings"
 	"testing"
 
+	"flashsale/cmd/flashsale/internal/node/app"
 	"flashsale/cmd/flashsale/internal/operate/api"
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A buyer orders, pays and cancels. The command that buy prints to cancel works.
-func TestBuyersCommands(t *testing.T) {
-	node := served(t)
-	does := func(args ...string) string {
+// commandsAt returns a function that runs a command against the node and returns its output.
+func commandsAt(t *testing.T, node *app.App) func(args ...string) string {
+	return func(args ...string) string {
 		t.Helper()
 		out, _, err := command(t, append(args, "--target", node.URL())...)
 		check.Must(t, err)
 		return out
 	}
+}
+
+// A buyer orders, pays and cancels. The command that buy prints to cancel works.
+func TestBuyersCommands(t *testing.T) {
+	node := served(t)
+	does := commandsAt(t, node)
 	does("sale", "create", "sneaker", "--price", "12900", "--total", "10", "--per-buyer", "3")
 	order := func(args ...string) (o api.Order) {
 		t.Helper()
@@ -68,12 +74,7 @@ func TestBuyersCommands(t *testing.T) {
 // repetition succeeds, and an order that is not paid is an error.
 func TestOrderVoid(t *testing.T) {
 	node := served(t)
-	does := func(args ...string) string {
-		t.Helper()
-		out, _, err := command(t, append(args, "--target", node.URL())...)
-		check.Must(t, err)
-		return out
-	}
+	does := commandsAt(t, node)
 	does("sale", "create", "sneaker", "--price", "12900", "--total", "10", "--per-buyer", "3")
 	id, open := buys(t, node, "ann", "sneaker", 2), buys(t, node, "bob", "sneaker", 1)
 	does("order", "pay", id, "--buyer", "ann", "--ref", "p-1")

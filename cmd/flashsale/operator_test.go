@@ -28,8 +28,8 @@ func served(t *testing.T) *app.App {
 	s := servertest.Open(t, servers.KindEmbedded)
 	node, err := app.New(app.Config{
 		Addr: "127.0.0.1:0", Redis: s.RedisURL, SQL: s.SQL, Secret: trialSecret,
-		Changes: true,
-		Log:     check.Log(t),
+		Changes: true, Wait: 20 * time.Second, // a busy machine exceeds the default
+		Log: check.Log(t),
 	})
 	check.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
