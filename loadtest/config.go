@@ -74,7 +74,8 @@ type Config struct {
 	// Lacks names features that the shop does not have, in addition to those that it names
 	// itself (GET /v1/about). The load test does not use them, and their checks do not apply.
 	Lacks   []judge.Feature
-	Control string // directory with the report of a run with InFlight 1; the report compares it; may be empty
+	FailIf  []report.Threshold // limits for figures of the report
+	Control string             // directory with the report of a run with InFlight 1; the report compares it; may be empty
 
 	Settle    time.Duration // a sale is at rest if its audit, or its rows if it has none, stay the same for this time; 0 means 500 ms
 	ProbeWait time.Duration // time limit until a cancelled unit is on sale again; 0 means 5 s
@@ -223,7 +224,7 @@ func (c Config) reportConfig() report.Config {
 		Name: c.Name, Strategy: c.Strategy, Stores: c.Stores, Scenario: c.Scenario,
 		Schedule: c.schedule(), Burst: c.whole().Shape == Burst,
 		Versions: c.Versions, Command: c.Command, Program: c.Program, Seed: c.Seed, Cores: runtime.NumCPU(),
-		Rate: rate, Target: c.Target, Serial: c.InFlight == 1, Shop: c.shop, Control: c.control,
+		Rate: rate, Target: c.Target, Serial: c.InFlight == 1, Shop: c.shop, Control: c.control, FailIf: c.FailIf,
 	}
 }
 

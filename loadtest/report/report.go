@@ -24,6 +24,7 @@ type Config struct {
 	Rate             int    // requests per second that were asked for; 0 if a request waits for the end of another
 	Target           string // base URL of the server
 	Serial           bool   // one call at a time
+	FailIf           []Threshold
 
 	Shop    *judge.About // the shop that other people wrote; nil for this project's service
 	Control string       // result of the control of Shop; empty if there was none
@@ -55,6 +56,7 @@ type Report struct {
 	SKU           string
 	UnitsPerBuyer int
 	ReserveOn     string // judge.OnOrder or judge.OnPayment; empty for OnOrder
+	Missed        int    // number of violations that are thresholds of FailIf, and no broken promises
 
 	Attempts     int                   // requests POST /v1/orders of the attack
 	Buyers       int                   // buyers that sent the attempts
@@ -119,6 +121,7 @@ func New(c Config, e judge.Evidence, seen Observations) *Report {
 	if n := rep.Answers["429"]; n > rep.Attempts/2 {
 		rep.Notes = append(rep.Notes, "most orders were rate limited; if the server does not trust this address as a proxy, it limits all buyers as one client")
 	}
+	rep.applyThresholds()
 	return rep
 }
 

@@ -49,10 +49,21 @@ func (rep *Report) Checks() []Promise {
 	return list
 }
 
+// Kept reports whether the promise was judged and kept.
+func (p Promise) Kept() bool { return p.Count == 0 && !p.Open && !p.NA }
+
+// Kept returns the promises that were judged and kept.
+func (rep *Report) Kept() []Promise {
+	return slices.DeleteFunc(rep.Checks(), func(p Promise) bool { return !p.Kept() })
+}
+
 // Summary returns the verdict as a sentence.
 func (rep *Report) Summary() string {
 	what := fmt.Sprintf("%s wanted %s in %s: ", judge.Plural(rep.Buyers, "buyer"), judge.Plural(rep.Total, "unit"), judge.Plural(rep.Attempts, "order"))
-	broken := judge.Plural(len(rep.Violations), "promise") + " broken"
+	broken := judge.Plural(len(rep.Violations)-rep.Missed, "promise") + " broken"
+	if rep.Missed > 0 {
+		broken += ", and " + judge.Plural(rep.Missed, "threshold") + " missed"
+	}
 	if n := len(rep.Inapplicable); n > 0 {
 		all := len(rep.Checks())
 		what += fmt.Sprintf("%d of %d promises judged, ", all-n, all)

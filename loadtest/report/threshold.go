@@ -1,0 +1,87 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"flashsale/loadtest/judge"
+)
+
+// A Threshold fails a run whose figure is above or below a limit.
+type Threshold struct {
+	text  string // as the user wrote it
+	field string // field of the JSON report, such as latency_ms.p99
+	above bool   // the run fails above the limit; otherwise below it
+	limit float64
+}
+
+// ParseThreshold parses a text such as "latency_ms.p99>250", "latency_ms.p99>250ms" or
+// "durable_per_s<500". The run fails if the text is true of its JSON report. A limit with a unit
+// of time is for a field in milliseconds.
+func ParseThreshold(text string) (Threshold, error) {
+	i := strings.IndexAny(text, "<>")
+	if i < 0 {
+		return Threshold{}, fmt.Errorf("%q has no < or >, want a field of the JSON report, < or >, and a number or duration", text)
+	}
+	t := Threshold{text: text, field: strings.TrimSpace(text[:i]), above: text[i] == '>'}
+	fields := (&Report{}).figures()
+	if _, ok := fields[t.field]; !ok {
+		return Threshold{}, fmt.Errorf("%q is no figure of the JSON report, want one of %s", t.field, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+	}
+	limit := strings.TrimSpace(text[i+1:])
+	var err error
+	if t.limit, err = strconv.ParseFloat(limit, 64); err == nil {
+		return t, nil
+	}
+	d, err := time.ParseDuration(limit)
+	if err != nil || !strings.Contains(t.field, "_ms.") {
+		return Threshold{}, fmt.Errorf("%q is no limit for %s, want a number, or a duration for a field in milliseconds", limit, t.field)
+	}
+	t.limit = Milliseconds(d)
+	return t, nil
+}
+
+// figures returns the numbers of the JSON report by their names. The name of a nested field has a
+// dot.
+func (rep *Report) figures() map[string]float64 {
+	var fields map[string]any
+	text, err := json.Marshal(rep.document())
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	if err != nil {
+		panic(err) // a document has no field that cannot be encoded
+	}
+	figures := map[string]float64{}
+	var add func(prefix string, fields map[string]any)
+	add = func(prefix string, fields map[string]any) {
+		for name, value := range fields {
+			switch value := value.(type) {
+			case float64:
+				figures[prefix+name] = value
+			case map[string]any:
+				add(prefix+name+".", value)
+			}
+		}
+	}
+	add("", fields)
+	return figures
+}
+
+// applyThresholds adds a violation for each threshold that the figures exceed.
+func (rep *Report) applyThresholds() {
+	figures := rep.figures()
+	for _, t := range rep.FailIf {
+		if got := figures[t.field]; t.above && got > t.limit || !t.above && got < t.limit {
+			rep.Missed++
+			rep.Violations = append(rep.Violations, judge.Violation{
+				Name: t.field, Count: 1, Detail: fmt.Sprintf("is %v, and the run fails if %s.", got, t.text),
+			})
+		}
+	}
+}
