@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 
 	"flashsale/cmd/flashsale/internal/prove/lab"
@@ -31,7 +32,7 @@ var latency = benchmark{
 	run: runLatency,
 }
 
-// calm is the target of latency: at most three echoes and two transactions.
+// calm is the target of latency: at most three echoes, two transactions, and two writes to Redis.
 var calm = Target{Bound: 1}
 
 func runLatency(ctx context.Context, l *bench, rows []Row) error {
@@ -50,28 +51,30 @@ func runLatency(ctx context.Context, l *bench, rows []Row) error {
 	}
 	bare.db.SetMaxOpenConns(connections)
 	bare.db.SetMaxIdleConns(connections)
+	queue := l.openRedis(connections)
 	i := 0
 	for _, rate := range []int{200, 1000, 2000} {
 		for _, sales := range []int{1, 12} {
-			sides := []measure{ours.ordering(rate, sales), l.echoing(hello, rate), bare.inserting(rate)}
+			sides := []measure{ours.ordering(rate, sales), l.echoing(hello, rate), bare.inserting(rate), l.writing(queue, rate)}
 			samples, err := l.warmed(ctx, "ms", sides...)
 			if err != nil {
 				return err
 			}
-			rows[i].fill(samples[0], yardstick(samples[1], samples[2]))
+			rows[i].fill(samples[0], yardstick(samples[1], samples[2], samples[3]))
 			i++
 		}
 	}
 	return l.contest(ctx, rows[i:], ours.ordering(1000, 1), theirs.ordering(1000, 1))
 }
 
-// yardstick returns samples of three echoes plus two bare transactions.
-func yardstick(echoes, transactions []sample) []sample {
+// yardstick returns samples of three echoes, two bare transactions and two bare writes to Redis.
+// An order waits for the syncs of about two such writes beside its transaction.
+func yardstick(echoes, transactions, writes []sample) []sample {
 	sum := make([]sample, len(echoes))
 	for i := range sum {
-		sum[i].value = 3*echoes[i].value + 2*transactions[i].value
-		sum[i].note = fmt.Sprintf("yardstick: three times the p99 of a gin echo, %s ms, and two times that of a bare durable transaction, %s ms",
-			report.Figure(echoes[i].value), report.Figure(transactions[i].value))
+		sum[i].value = 3*echoes[i].value + 2*transactions[i].value + 2*writes[i].value
+		sum[i].note = fmt.Sprintf("yardstick: three times the p99 of a gin echo, %s ms, two times that of a bare durable transaction, %s ms, and two times that of a synced write to Redis, %s ms",
+			report.Figure(echoes[i].value), report.Figure(transactions[i].value), report.Figure(writes[i].value))
 	}
 	return sum
 }
@@ -97,6 +100,18 @@ func (d *database) inserting(rate int) measure {
 			return &http.Response{StatusCode: http.StatusCreated, Body: http.NoBody, Request: r}, err
 		})
 		s, _, err := d.l.paced(ctx, &http.Client{Transport: transaction}, "http://mysql", []string{sku}, rate, http.StatusCreated, d.meter())
+		return s, err
+	}
+}
+
+// writing measures requests that are one write to Redis, which syncs it before it answers.
+func (l *bench) writing(to *redis.Client, rate int) measure {
+	return func(ctx context.Context) (sample, error) {
+		write := transport(func(r *http.Request) (*http.Response, error) {
+			err := to.Set(r.Context(), "bare", strconv.FormatInt(l.orders.Add(1), 10), 0).Err()
+			return &http.Response{StatusCode: http.StatusCreated, Body: http.NoBody, Request: r}, err
+		})
+		s, _, err := l.paced(ctx, &http.Client{Transport: write}, "http://redis", []string{"bare"}, rate, http.StatusCreated, meter{})
 		return s, err
 	}
 }

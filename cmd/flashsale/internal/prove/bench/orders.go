@@ -27,7 +27,7 @@ var otherWays = benchmark{
 	about: "durable orders, against the other right ways to sell of the gallery",
 	needs: wrkProgram,
 	rows: []Row{
-		{Item: "1b", Name: "durable orders / conditional-update", Unit: "orders/s", Target: atLeast(4)},
+		{Item: "1b", Name: "durable orders / conditional-update", Unit: "orders/s", Target: atLeast(8)},
 		{Item: "1c", Name: "durable orders / select-for-update", Unit: "orders/s"},
 		{Item: "1d", Name: "durable orders / watch-multi", Unit: "orders/s"},
 		{Item: "1e", Name: "durable orders / row-per-unit", Unit: "orders/s"},
@@ -58,8 +58,8 @@ var durable = benchmark{
 	about: "orders that are in MySQL before the 201, against a gin handler with constant JSON",
 	needs: wrkProgram,
 	rows: []Row{
-		{Item: "2a", Name: "durable orders (201) / gin hello", Unit: "req/s", Target: atLeast(0.21)},
-		{Item: "16", Name: "CPU time of an order / of gin hello", Unit: "µs", Target: Target{Bound: 5.5}, ofCPU: true},
+		{Item: "2a", Name: "durable orders (201) / gin hello", Unit: "req/s", Target: atLeast(0.2)},
+		{Item: "16", Name: "CPU time of an order / of gin hello", Unit: "µs", Target: Target{Bound: 6}, ofCPU: true},
 	},
 	run: againstHello(""),
 }
@@ -68,7 +68,7 @@ var queued = benchmark{
 	name:  "queued",
 	about: "orders answered 202 once they are queued, against the same handler",
 	needs: wrkProgram,
-	rows:  []Row{{Item: "2b", Name: "queued orders (202) / gin hello", Unit: "req/s", Target: atLeast(0.33)}},
+	rows:  []Row{{Item: "2b", Name: "queued orders (202) / gin hello", Unit: "req/s", Target: atLeast(0.25)}},
 	run:   againstHello(preferAsync),
 }
 
