@@ -349,10 +349,7 @@ func (h *handler) list(q *request) (any, error) {
 }
 
 func (h *handler) audit(q *request) (any, error) {
-	left, err := h.counter.Left(q.Context(), q.sale.SKU)
-	if err != nil {
-		return nil, err
-	}
+	left, unknown := h.counter.Left(q.Context(), q.sale.SKU)
 	a := judge.Audit{SKU: q.sale.SKU, Total: q.sale.Total, Available: left}
 	rows, err := h.rows(q)
 	for _, row := range rows {
@@ -367,7 +364,7 @@ func (h *handler) audit(q *request) (any, error) {
 	a.Oversold = max(0, a.Sold-a.Total)
 	a.Drift = a.Total - a.Available - a.Sold
 	a.Balanced = a.Drift == 0 && a.Oversold == 0
-	return a, err
+	return a, errors.Join(unknown, err)
 }
 
 var statuses = []string{judge.Reserved, judge.Pending, judge.Paid, judge.Cancelled, judge.Expired, judge.Rejected}
