@@ -38,12 +38,15 @@ func (s careful) Order(ctx context.Context, sku, buyer, key string, units int) (
 }
 
 // attack sends 300 orders for 20 units to a shop.
-func attack(ctx context.Context, s adapter.Shop, inFlight int) (*report.Report, error) {
+func attack(ctx context.Context, s adapter.Shop, inFlight int, change ...func(*loadtest.Config)) (*report.Report, error) {
 	server := httptest.NewServer(adapter.Handler(s))
 	defer server.Close()
 	c := loadtest.Defaults()
 	c.Target, c.Token = server.URL, adapter.Token
 	c.Stock, c.InFlight, c.Rate, c.Duration = 20, inFlight, 300, time.Second
+	for _, f := range change {
+		f(&c)
+	}
 	return loadtest.Run(ctx, c)
 }
 
