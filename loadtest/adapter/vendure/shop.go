@@ -13,6 +13,7 @@ import (
 type shop struct {
 	about    adapter.About
 	url      string // without a trailing slash
+	perPage  int    // orders that Vendure returns at once
 	admin    *session
 	variants sync.Map // SKU → variant
 }
@@ -76,15 +77,12 @@ type placed struct {
 	}
 }
 
-// perPage is the length of the longest page that Vendure returns with its default settings.
-const perPage = 1000
-
 // Rows returns the orders that Vendure regards as placed.
 func (s *shop) Rows(ctx context.Context, sku string) (rows []judge.Row, err error) {
 	v, page := s.variant(sku), placed{TotalItems: 1}
-	for skip := 0; err == nil && skip < page.TotalItems; skip += perPage {
+	for skip := 0; err == nil && skip < page.TotalItems; skip += s.perPage {
 		page.Items = nil
-		err = s.admin.call(ctx, "PlacedOrders", values{"after": v.CreatedAt, "skip": skip, "take": perPage}, &page)
+		err = s.admin.call(ctx, "PlacedOrders", values{"after": v.CreatedAt, "skip": skip, "take": s.perPage}, &page)
 		for _, o := range page.Items {
 			row := judge.Row{Key: o.Address.Key, Order: judge.Order{ID: o.Code, Buyer: o.Address.Buyer}}
 			for _, line := range o.Lines {

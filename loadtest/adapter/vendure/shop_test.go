@@ -12,9 +12,10 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// connect returns a shop whose operator has logged in to the recorded Vendure.
+// connect returns a shop whose operator has logged in to the recorded Vendure. The shop reads
+// one order at a time.
 func connect(t *testing.T) *shop {
-	s := &shop{url: vendure(t)}
+	s := &shop{url: vendure(t), perPage: 1}
 	check.Must(t, s.login(t.Context()))
 	return s
 }
