@@ -3,24 +3,21 @@ package main
 import (
 	"bytes"
 	"context"
-	_ "embed" // the documents
+	"embed"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/cookiejar"
 	"strings"
-	"time"
 
 	"flashsale/loadtest/adapter"
 )
 
-// The operations of each API. The only field that is decoded is named "result".
-var (
-	//go:embed admin-api.graphql
-	adminAPI string
-	//go:embed shop-api.graphql
-	shopAPI string
-)
+// documents contains the operations of each API. The only field that is decoded is named
+// "result".
+//
+//go:embed *.graphql
+var documents embed.FS
 
 // values are the variables of an operation.
 type values map[string]any
@@ -31,9 +28,11 @@ type session struct {
 	http          http.Client
 }
 
-func newSession(url, document string) *session {
-	jar, _ := cookiejar.New(nil) // returns no error
-	return &session{url, document, http.Client{Jar: jar, Timeout: time.Minute}}
+// newSession returns a session of the API "admin-api" or "shop-api".
+func newSession(url, api string) *session {
+	jar, _ := cookiejar.New(nil)                        // returns no error
+	document, _ := documents.ReadFile(api + ".graphql") // exists for both APIs
+	return &session{url + "/" + api, string(document), http.Client{Jar: jar}}
 }
 
 // call executes an operation and decodes its result into out, unless out is nil. It returns

@@ -11,6 +11,7 @@ import (
 	"os"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 
 	"flashsale/loadtest/servers/servertest/check"
@@ -18,8 +19,7 @@ import (
 
 // exchange is a call of Vendure and its answer.
 type exchange struct {
-	Path      string         `json:"path"`
-	Document  string         `json:"document"` // a hash: the answers belong to this text of the operations
+	Document  string         `json:"document"` // hash of the text of all operations of the API
 	Operation string         `json:"operation"`
 	Variables map[string]any `json:"variables"`
 	Session   int            `json:"session"` // numbered in the order of their first calls
@@ -47,12 +47,12 @@ func vendure(t *testing.T) string {
 		}
 		check.OK(t, json.Unmarshal(body, &sent))
 		hash := sha256.Sum256([]byte(sent.Query))
-		got := exchange{r.URL.Path, hex.EncodeToString(hash[:8]), sent.OperationName, sent.Variables, len(sessions), nil}
+		got := exchange{hex.EncodeToString(hash[:8]), sent.OperationName, sent.Variables, len(sessions), nil}
 		if cookie, err := r.Cookie("session"); err == nil {
 			got.Session, err = strconv.Atoi(cookie.Value)
 			check.OK(t, err)
 		} else {
-			sessions = append(sessions, newSession(live+r.URL.Path, ""))
+			sessions = append(sessions, newSession(live, strings.Trim(r.URL.Path, "/")))
 			http.SetCookie(w, &http.Cookie{Name: "session", Value: strconv.Itoa(got.Session)})
 		}
 		if live != "" {

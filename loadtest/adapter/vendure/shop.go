@@ -29,7 +29,7 @@ func (s *shop) variant(sku string) variant {
 
 // login begins the operator's session, with Vendure's default credentials.
 func (s *shop) login(ctx context.Context) error {
-	s.admin = newSession(s.url+"/admin-api", adminAPI)
+	s.admin = newSession(s.url, "admin-api")
 	return s.admin.call(ctx, "Login", values{"user": "superadmin", "password": "superadmin"}, nil)
 }
 
@@ -52,7 +52,7 @@ func (s *shop) Open(ctx context.Context, sku string, units int, price int64, _ s
 // Order makes the calls of a storefront for a guest, each order in a session of its own. The
 // payment is authorized and not settled, so the order is pending.
 func (s *shop) Order(ctx context.Context, sku, buyer, key string, units int) (adapter.Order, error) {
-	guest := newSession(s.url+"/shop-api", shopAPI)
+	guest := newSession(s.url, "shop-api")
 	err := guest.call(ctx, "AddItem", values{"variant": s.variant(sku).ID, "units": units}, nil)
 	if err == nil {
 		err = guest.call(ctx, "Checkout", values{"buyer": buyer, "email": buyer + "@example.com", "key": key}, nil)
