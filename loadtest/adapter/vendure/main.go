@@ -17,7 +17,7 @@ var about = adapter.About{Name: "Vendure", Lacks: []judge.Feature{judge.Keys}}
 
 func main() {
 	s := shop{about: about, perPage: 1000} // the limit of Vendure's default settings
-	listen := flag.String("listen", "127.0.0.1:3112", "loopback `address` to listen on")
+	listen := flag.String("listen", "127.0.0.1:9000", "loopback `address` to listen on")
 	flag.StringVar(&s.url, "url", "http://127.0.0.1:3111", "`URL` of Vendure")
 	flag.StringVar(&s.about.Version, "version", "3.7.3", "`version` of Vendure, for the report")
 	flag.StringVar(&s.about.Settings, "settings", "default settings, MariaDB", "`settings` of Vendure, for the report")

@@ -28,7 +28,7 @@ type exchange struct {
 
 // vendure returns the URL of a server that gives the answers that Vendure 3.7.3 gave. The test
 // fails unless it makes the recorded calls in the recorded order. If FLASHSALE_TEST_VENDURE
-// contains the URL of a Vendure server, its answers are recorded anew.
+// contains the URL of a Vendure server, its answers replace the recorded ones.
 func vendure(t *testing.T) string {
 	var calls []exchange
 	var sessions []*session

@@ -35,7 +35,8 @@ func (s *shop) login(ctx context.Context) error {
 
 func (s *shop) About() adapter.About { return s.about }
 
-// Open creates a product with one variant, whose stock is tracked.
+// Open creates a product with one variant, whose stock is tracked. If Open is called again, the
+// new product replaces the first.
 func (s *shop) Open(ctx context.Context, sku string, units int, price int64, _ string) error {
 	var product struct{ ID string }
 	var created []variant

@@ -22,7 +22,7 @@ func connect(t *testing.T) *shop {
 	return s
 }
 
-// holds checks the orders and the units that are left, as Vendure tells them.
+// holds checks the orders and the units that are left, as Vendure reports them.
 func holds(t *testing.T, s *shop, sku string, wantLeft int, want ...judge.Row) {
 	t.Helper()
 	left, err := s.Left(t.Context(), sku)
@@ -72,7 +72,7 @@ func TestSoldOut(t *testing.T) {
 	holds(t, s, "a", 0, only)
 }
 
-// An error that does not say that the stock is insufficient leaves the outcome unknown.
+// After an error other than insufficient stock, the outcome is unknown.
 func TestOtherErrorsAreNotSoldOut(t *testing.T) {
 	s := connect(t)
 	check.Must(t, s.Open(t.Context(), "a", 1, 1000, "USD"))
