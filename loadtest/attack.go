@@ -68,7 +68,7 @@ func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, run
 			attacker.Stop()
 			continue
 		}
-		if c.InFlight == 0 { // with InFlight, orders wait for calls to end
+		if c.InFlight == 0 || c.Paced { // otherwise orders wait for calls to end
 			// vegeta numbers requests in the order of their timestamps.
 			runs[sale].late = append(runs[sale].late, max(0, res.Timestamp.Sub(began)-plan.due(res.Seq)))
 		}

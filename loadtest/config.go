@@ -52,6 +52,7 @@ type Config struct {
 	Phases   []Phase       // sent one after the other instead of Rate, Duration and Shape
 	// InFlight limits concurrent calls, also calls of fresh buyers and followers. 0 means
 	// no limit. If it is set, a call that ends starts the next order.
+	// 1 is the control of a shop: nothing overlaps, so a correct adapter passes.
 	InFlight    int
 	Paced       bool    // with InFlight: no order is sent before Rate makes it due; otherwise Rate gives only their number
 	Zipf        float64 // 0: buyers take turns; above 1: buyer k orders with weight 1/k^Zipf
@@ -69,12 +70,19 @@ type Config struct {
 	CancelShare  float64 // share of accepted orders that are cancelled soon after their 201
 	Payments     float64 // share of accepted orders that are paid; orders neither paid nor cancelled stay pending
 
-	Seed     int64         // fixes kinds, quantities and fates, but not the timing of requests
-	Repair   time.Duration // drift that lasts longer than this is a violation; 0 means 10 s
-	Patience time.Duration // time limit of each step after the attack; 0 means 5 s to 60 s, depending on the step
-	Search   time.Duration // time limit of the History check; 0 means 2 s
-	Timeout  time.Duration // time limit of one request, after which its outcome is unknown
-	Progress io.Writer     // receives a line per step, or one every two seconds in long steps; nil for none
+	Seed int64 // fixes kinds, quantities and fates, but not the timing of requests
+	// Lacks names features that the shop does not have, in addition to those that it names
+	// itself (GET /v1/about). The load test does not use them, and their checks do not apply.
+	Lacks   []judge.Feature
+	Control string // directory with the report of a run with InFlight 1; the report compares it; may be empty
+
+	Settle    time.Duration // a sale is at rest if its audit, or its rows if it has none, stay the same for this time; 0 means 500 ms
+	ProbeWait time.Duration // time limit until a cancelled unit is on sale again; 0 means 5 s
+	Repair    time.Duration // drift that lasts longer than this is a violation; 0 means 10 s
+	Patience  time.Duration // time limit of each step after the attack; 0 means 5 s to 60 s, depending on the step
+	Search    time.Duration // time limit of the History check; 0 means 2 s
+	Timeout   time.Duration // time limit of one request, after which its outcome is unknown
+	Progress  io.Writer     // receives a line per step, or one every two seconds in long steps; nil for none
 
 	// These fields appear in the report. Empty means not known.
 	Strategy string // strategy of the server
@@ -83,7 +91,10 @@ type Config struct {
 	Command  string // command line of this run
 	Program  string // name and revision of this program
 
-	patience patience // set by tests only; zero means the values of withPatience
+	keys     string       // prefix of the keys of this run
+	patience patience     // set by tests only; zero means the values of withPatience
+	shop     *judge.About // set by the run; nil for a shop that keeps the whole contract
+	control  string       // set by the run: the result of Control
 }
 
 // Defaults returns the attack of the demo: 20,000 requests in ten seconds for 1,000
@@ -145,6 +156,9 @@ func (c Config) Validate() error {
 	share("Payments", c.Payments)
 	check(c.Replays+c.SecondOrders < 1, "Replays, SecondOrders: together %v, want less than 1, so that first orders are left", c.Replays+c.SecondOrders)
 	check(c.CancelShare+c.Payments <= 1, "Cancels, Payments: together %v, want at most 1", c.CancelShare+c.Payments)
+	check(c.Settle >= 0, "Settle: %v is negative", c.Settle)
+	check(c.ProbeWait >= 0, "ProbeWait: %v is negative", c.ProbeWait)
+	check(!c.lacks(judge.Paying) || !c.onPayment(), "ReserveOn: %s, but the shop lacks %s", c.ReserveOn, judge.Paying)
 	check(c.Timeout > 0, "Timeout: %v, want more than 0", c.Timeout)
 	return errors.Join(faults...)
 }
@@ -173,9 +187,12 @@ func (c Config) withPatience() patience {
 		topUp: 60 * time.Second, probe: 5 * time.Second, overdue: 10 * time.Second, feed: 10 * time.Second, probes: 20,
 	})
 	p.refused = cmp.Or(p.refused, 15*time.Second)
+	p.rest = cmp.Or(c.Settle, p.rest)
+	p.settle = max(p.settle, 10*p.rest)
 	if c.Patience > 0 {
 		p.settle, p.known, p.topUp, p.probe, p.overdue, p.feed = c.Patience, c.Patience, c.Patience, c.Patience, c.Patience, c.Patience
 	}
+	p.probe = cmp.Or(c.ProbeWait, p.probe)
 	if c.expiring() {
 		// Pending orders expire one after another, over a period of Duration. The sale cannot
 		// be at rest before the last of them, because each expiry changes the audit.
@@ -198,10 +215,15 @@ func (c Config) saleTerms() client.Sale {
 
 // reportConfig returns the fields of c that the reports show.
 func (c Config) reportConfig() report.Config {
+	rate := c.whole().Rate
+	if c.InFlight > 0 && !c.Paced {
+		rate = 0
+	}
 	return report.Config{
 		Name: c.Name, Strategy: c.Strategy, Stores: c.Stores, Scenario: c.Scenario,
 		Schedule: c.schedule(), Burst: c.whole().Shape == Burst,
 		Versions: c.Versions, Command: c.Command, Program: c.Program, Seed: c.Seed, Cores: runtime.NumCPU(),
+		Rate: rate, Target: c.Target, Serial: c.InFlight == 1, Shop: c.shop, Control: c.control,
 	}
 }
 
@@ -229,6 +251,9 @@ func (c Config) forSale(s Sale) Config {
 	c.MaxQuantity = min(c.MaxQuantity, s.UnitsPerBuyer) // a larger order would only be refused for its size
 	return c
 }
+
+// key returns an idempotency key with this name, which no other run uses.
+func (c Config) key(name string) string { return c.keys + name }
 
 // newSKU returns a SKU that has not been used.
 func newSKU(name string) string { return name + "-" + strconv.FormatInt(time.Now().UnixNano(), 36) }

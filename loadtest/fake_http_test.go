@@ -59,6 +59,7 @@ func fakeHandler(f fault) (*fakeSale, http.Handler) {
 	mux.HandleFunc("GET /v1/admin/sales/{sku}/orders", s.list)
 	mux.HandleFunc("POST /v1/admin/sales/{sku}/close", s.end)
 	mux.HandleFunc("GET /v1/admin/changes", s.changes)
+	mux.HandleFunc("GET /v1/about", s.describe)
 	mux.HandleFunc("GET /v1/sales/{sku}", s.state)
 	mux.HandleFunc("POST /v1/orders", s.order)
 	mux.HandleFunc("GET /v1/orders/{id}", s.get)
@@ -67,8 +68,8 @@ func fakeHandler(f fault) (*fakeSale, http.Handler) {
 	return s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Request-Id", "fake")
 		counts := 1
-		if strings.HasSuffix(r.URL.Path, "/changes") {
-			counts = 0 // the feed has a connection of its own
+		if strings.HasSuffix(r.URL.Path, "/changes") && r.Header.Get("Prefer") != "" {
+			counts = 0 // a consumer that waits has a connection of its own
 		}
 		s.mu.Lock()
 		s.tick()
@@ -121,6 +122,14 @@ func (s *fakeSale) put(w http.ResponseWriter, r *http.Request) {
 	s.window = time.Duration(in.Window) * time.Second
 	s.onPayment = in.On == judge.OnPayment
 	w.WriteHeader(201)
+}
+
+func (s *fakeSale) describe(w http.ResponseWriter, _ *http.Request) {
+	if s.about == nil {
+		s.problem(w, 404, "not_found")
+		return
+	}
+	_ = json.NewEncoder(w).Encode(s.about)
 }
 
 func (s *fakeSale) end(w http.ResponseWriter, r *http.Request) {
@@ -188,6 +197,8 @@ func (s *fakeSale) order(w http.ResponseWriter, r *http.Request) {
 		case <-s.stop:
 		case <-r.Context().Done():
 		}
+	case fifth && s.drops, attack && s.slowRows && nth%2 == 0:
+		panic(http.ErrAbortHandler)
 	case fifth && s.hangUp:
 		w.Header().Set("Content-Length", "5000")
 		w.WriteHeader(201)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,6 +36,17 @@ type fault struct {
 	takesTwice   bool // a repeated payment takes units again
 	ghostPaid    bool // every seventh payment is stored and refused with sold_out
 	refuseRepeat bool // a repeated payment is refused with sold_out
+
+	// A shop that lacks features has these properties.
+	about        *judge.About // answer to GET /v1/about; nil if there is none
+	drops        bool         // every fifth order of the attack is stored, and its connection closes without an answer
+	keysUnstored bool         // rows have no keys
+	noAudit      bool         // there is no audit
+	derived      bool         // the audit's available units are the total without the sold units
+	noCancel     bool         // orders cannot be cancelled
+	paidAtOnce   bool         // orders are stored as paid, and there is no call to pay
+	cancelsPaid  bool         // paid orders can be cancelled
+	slowRows     bool         // every second order of the attack receives no answer, and its row appears when the rows are read later
 
 	// These fields break no promise.
 	visitors      int  // number of visitors who buy one unit each during the attack
@@ -75,6 +87,7 @@ type fakeSale struct {
 	posts     int
 	payments  int
 	log       []judge.Change // feed of changes
+	slow      []*fakeOrder   // orders whose rows appear later
 	onCall    func()         // called for each order and payment; may be nil
 	audits    int
 	lists     int
@@ -134,7 +147,7 @@ func (s *fakeSale) place(buyer, key string, quantity int) (*fakeOrder, string, b
 		return nil, "buyer_limit", false
 	}
 	switch {
-	case s.staleRefusals > 0 && key == "fresh-order":
+	case s.staleRefusals > 0 && strings.HasSuffix(key, "fresh-order"):
 		s.staleRefusals--
 		return nil, "sold_out", false
 	case s.onPayment && s.available-s.unsold < quantity:
@@ -157,7 +170,12 @@ func (s *fakeSale) place(buyer, key string, quantity int) (*fakeOrder, string, b
 		return o, "", false
 	}
 	s.byKey[judge.Intent{Buyer: buyer, Key: key}] = o
-	if !(s.lose && len(s.orders)%7 == 0) {
+	if s.paidAtOnce {
+		o.Status = judge.Paid
+	}
+	if s.slowRows && s.posts%2 == 0 && strings.Contains(key, "order-") && !strings.HasSuffix(key, "fresh-order") {
+		s.slow = append(s.slow, o)
+	} else if !(s.lose && len(s.orders)%7 == 0) {
 		s.rows = append(s.rows, o)
 		s.byBuyer[buyer] = append(s.byBuyer[buyer], o)
 		s.report(o)
@@ -208,9 +226,13 @@ func (s *fakeSale) view(o *fakeOrder) map[string]any {
 	if o == nil {
 		return nil
 	}
+	key := o.Key
+	if s.keysUnstored {
+		key = ""
+	}
 	v := map[string]any{
 		"id": o.ID, "sku": o.SKU, "buyer": o.Buyer, "quantity": o.Quantity, "status": o.Status,
-		"expires_at": o.ExpiresAt, "closed_at": nil, "idempotency_key": o.Key,
+		"expires_at": o.ExpiresAt, "closed_at": nil, "idempotency_key": key,
 	}
 	if !o.ClosedAt.IsZero() {
 		v["closed_at"] = o.ClosedAt
@@ -240,6 +262,10 @@ func (s *fakeSale) close(w http.ResponseWriter, r *http.Request, status string) 
 	defer s.mu.Unlock()
 	o := s.orders[r.PathValue("id")]
 	taking := s.onPayment && status == judge.Paid
+	if s.noCancel && status == judge.Cancelled || s.paidAtOnce && status == judge.Paid {
+		s.problem(w, 404, "not_found")
+		return
+	}
 	if s.payments++; taking && s.unavailable && s.payments%5 == 0 {
 		w.Header().Set("Retry-After", "1")
 		s.problem(w, 503, "unavailable")
@@ -261,10 +287,10 @@ func (s *fakeSale) close(w http.ResponseWriter, r *http.Request, status string) 
 	case o.Status == status && taking && s.takesTwice:
 		s.available -= o.Quantity
 	case o.Status == status:
-	case o.Status == judge.Paid:
+	case o.Status == judge.Paid && !s.cancelsPaid:
 		s.problem(w, 409, "already_paid")
 		return
-	case o.Status != judge.Pending:
+	case o.Status != judge.Pending && o.Status != judge.Paid:
 		s.problem(w, 409, "order_closed")
 		return
 	case status == judge.Cancelled:
@@ -286,7 +312,14 @@ func (s *fakeSale) close(w http.ResponseWriter, r *http.Request, status string) 
 func (s *fakeSale) audit(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.audits++
+	if s.audits++; s.noAudit {
+		s.problem(w, 404, "not_found")
+		return
+	}
+	if len(s.slow) > 0 {
+		s.report(s.slow[0])
+		s.rows, s.slow = append(s.rows, s.slow[0]), s.slow[1:]
+	}
 	a := judge.Audit{SKU: s.sku, Total: s.total, Available: s.available - s.oversell}
 	if s.driftyAudits == 0 || s.audits <= s.driftyAudits {
 		a.Available += s.fault.drift
@@ -309,6 +342,9 @@ func (s *fakeSale) audit(w http.ResponseWriter, r *http.Request) {
 	}
 	a.Sold = a.Paid + a.Pending
 	a.Oversold = max(0, a.Sold-a.Total)
+	if s.derived {
+		a.Available, a.Restoring = max(0, a.Total-a.Sold)+s.fault.drift, 0
+	}
 	a.Drift = a.Total - a.Available - a.Queued - a.Sold - a.Restoring
 	a.Balanced = a.Drift == 0 && a.Oversold == 0
 	_ = json.NewEncoder(w).Encode(a)

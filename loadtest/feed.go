@@ -9,14 +9,15 @@ import (
 	"flashsale/loadtest/judge"
 )
 
-// feedWait is the time for which the server may hold an empty page during the attack.
+// feedWait is the longest time for which the server may hold an empty page.
 const feedWait = 2 * time.Second
 
 // A feed reads the feed of changes, once for all sales of a load test.
 type feed struct {
 	client.Consumer
 	operator client.Operator
-	none     bool // the server has no feed
+	wait     time.Duration // time for which the server may hold an empty page during the attack
+	none     bool          // the server has no feed
 }
 
 // read reads the next page. A first page that is not found means that there is no feed.
@@ -29,7 +30,7 @@ func (f *feed) read(ctx context.Context, wait time.Duration) (n int, err error) 
 // follow reads the feed until ctx ends.
 func (f *feed) follow(ctx context.Context) {
 	for ctx.Err() == nil && !f.none {
-		if n, _ := f.read(ctx, feedWait); n == 0 { // after an error, read the page again
+		if n, _ := f.read(ctx, f.wait); n == 0 { // after an error, read the page again
 			_ = client.Wait(ctx, 100*time.Millisecond)
 		}
 	}

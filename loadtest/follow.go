@@ -111,7 +111,7 @@ func (f *followers) act(ctx context.Context, t task) {
 		// Cancel twice at once: the units may be released only once.
 		click(true)
 		click(true)
-	case t.fate == cancel && paying:
+	case t.fate == cancel && paying && !f.r.c.lacks(judge.CancelOrPay):
 		click(true)
 		click(false) // only one of the two clicks may take effect
 	case t.fate == cancel:

@@ -15,6 +15,9 @@ import (
 // served the earlier request after that refusal. Only a retry while the sale is at rest
 // settles that.
 func (r *run) resolve(ctx context.Context, doubted bool) {
+	if r.c.lacks(judge.Keys) { // a retry would be another order, so the rows decide
+		return
+	}
 	var open []*judge.Outcome
 	for _, o := range judge.Outcomes(r.ledger.requests.read()) {
 		if !o.Known() || doubted && o.Inconclusive && o.Announced == nil {
@@ -49,7 +52,7 @@ func (r *run) resolvePayments(ctx context.Context) {
 
 // untilKnown places an order with key until the answer is final, and records each try.
 // A 429 is not final, because it proves nothing about earlier tries. If ctx ends, it
-// returns after the call in progress.
+// returns after the call in progress. If the shop has no keys, it tries again only after a 429.
 func (r *run) untilKnown(ctx context.Context, kind judge.Kind, b client.Buyer, key string, quantity int) judge.Request {
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		req := r.client.Order(context.WithoutCancel(ctx), kind, b, key, quantity)
@@ -61,7 +64,7 @@ func (r *run) untilKnown(ctx context.Context, kind judge.Kind, b client.Buyer, k
 			return req
 		}
 		kind = judge.Retry
-		if client.Wait(ctx, max(pause, req.RetryAfter)) != nil {
+		if client.Wait(ctx, max(pause, req.RetryAfter)) != nil || r.c.lacks(judge.Keys) && !req.Limited() {
 			return req
 		}
 	}

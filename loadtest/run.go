@@ -17,7 +17,7 @@ import (
 
 // run is the state of one sale during a load test.
 type run struct {
-	c        Config // config of this sale
+	c        Config // config of this sale, without what the shop lacks
 	patience patience
 	client   client.Client
 	operator client.Operator
@@ -66,6 +66,10 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 	c = c.whole()
 	crowd := newCrowd(c.Token)
 	progress := &progress{w: c.Progress}
+	operator, err := c.Token("loadtest-operator", true)
+	if err != nil {
+		return nil, fmt.Errorf("loadtest: sign the operator's token: %w", err)
+	}
 	reachable, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer giveUp(nil)
 	ctx, stop := context.WithCancel(ctx)
@@ -77,12 +81,21 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 		notes = append(notes, "all requests go through the proxy "+via+" of the environment")
 		progress.printf("%s", notes[0])
 	}
+	reading := refused.watch(client.NewHTTP(1, c.Timeout+feedWait))
+	defer reading.CloseIdleConnections()
+	asking := client.NewOperator(client.New(c.Target, "", reading), operator)
+	if c, err = c.about(ctx, &asking); err != nil {
+		return nil, err
+	}
+	refused.once = c.lacks(judge.Keys)
+	c.keys = newSKU("key") + "-"
 	// With InFlight, each concurrent call has its own connection.
 	attacking := refused.watch(client.NewHTTP(cmp.Or(c.InFlight, attackConns), c.Timeout))
 	defer attacking.CloseIdleConnections()
-	reading := refused.watch(client.NewHTTP(1, c.Timeout+feedWait))
-	defer reading.CloseIdleConnections()
-	changes := &feed{}
+	changes := &feed{none: c.lacks(judge.ChangeFeed), wait: feedWait, operator: asking}
+	if c.InFlight == 1 { // the feed is read between two orders
+		changes.wait, changes.operator = 0, client.NewOperator(client.New(c.Target, "", attacking), operator)
+	}
 	var runs []*run
 	for _, sale := range c.sales() {
 		if sale.SKU == "" {
@@ -99,7 +112,7 @@ func RunAll(ctx context.Context, c Config) (*report.Reports, error) {
 			client: client.New(c.Target, sale.SKU, conns), feed: changes, reachable: reachable, notes: slices.Clone(notes),
 		})
 	}
-	if err := openAll(ctx, c, crowd, runs, reading); err != nil {
+	if err := openAll(ctx, c, crowd, runs, operator); err != nil {
 		return nil, err
 	}
 	if err := attack(ctx, c, crowd, attacking, runs); err != nil {
@@ -143,14 +156,10 @@ func (r *run) end() {
 }
 
 // openAll signs the tokens and opens the sales.
-func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run, reading *http.Client) error {
+func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run, operator string) error {
 	progress := runs[0].progress
 	progress.start("signing tokens, opening the sale", 0)
 	defer progress.end()
-	admin, err := c.Token("loadtest-operator", true)
-	if err != nil {
-		return fmt.Errorf("loadtest: sign the operator's token: %w", err)
-	}
 	// Send the number of calls that the attack sends in three seconds, because a
 	// limiter may allow short bursts.
 	if runs[0].client.OneAddress(ctx, min(3*c.Rate, 300)) {
@@ -161,12 +170,11 @@ func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run, reading *
 		return err
 	}
 	for _, r := range runs {
-		r.operator = client.NewOperator(r.client, admin)
+		r.operator = client.NewOperator(r.client, operator)
 		if err := r.operator.Open(ctx, r.c.saleTerms(), cmp.Or(c.Patience, 30*time.Second)); err != nil {
 			return fmt.Errorf("open the sale: %w", err)
 		}
 		r.feed.SKUs = append(r.feed.SKUs, r.c.SKU)
-		r.feed.operator = client.NewOperator(client.New(c.Target, "", reading), admin)
 	}
 	return nil
 }
@@ -176,6 +184,7 @@ func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run, reading *
 func (r *run) aftermath(ctx context.Context) judge.Evidence {
 	judging := r.reachable
 	r.resolve(judging, false)
+	early := r.doubtedRows(judging)
 	audit, moving := r.settle(judging)
 	r.resolve(judging, true)
 	r.resolvePayments(judging)
@@ -194,7 +203,7 @@ func (r *run) aftermath(ctx context.Context) judge.Evidence {
 
 	e := judge.Evidence{
 		SKU: r.c.SKU, Total: r.c.Stock, UnitsPerBuyer: r.c.UnitsPerBuyer, ReserveOn: r.c.ReserveOn, Search: r.c.Search, Visitors: r.c.Visitors,
-		Requests: r.ledger.requests.read(), Closings: r.ledger.closings.read(), Audit: audit, SoldOut: r.soldOut,
+		Lacks: r.c.Lacks, Requests: r.ledger.requests.read(), Closings: r.ledger.closings.read(), Audit: audit, SoldOut: r.soldOut,
 	}
 	switch settled, rows, err := r.collect(judging); {
 	case err == nil:
@@ -208,6 +217,7 @@ func (r *run) aftermath(ctx context.Context) judge.Evidence {
 	}
 	if errors.Is(moving, errUnsettled) {
 		e.Unsettled = moving.Error()
+		e.GivenUp = len(r.doubted(e.Rows)) - early
 	}
 	if !r.feed.none {
 		e.Feed = new(r.feed.Feed)

@@ -106,11 +106,11 @@ func TestRunPassesACorrectSale(t *testing.T) {
 			if got := rep.Pending + rep.Paid; got != c.Stock {
 				t.Errorf("units sold: got %d, want %d", got, c.Stock)
 			}
-			if inFlight == 0 && (rep.SendDelay.N != rep.Attempts || rep.SendDelay.Max == 0) {
+			if (inFlight == 0 || c.Paced) && (rep.SendDelay.N != rep.Attempts || rep.SendDelay.Max == 0) {
 				t.Errorf("lateness: got %+v, want one entry for each of %d attempts", rep.SendDelay, rep.Attempts)
 			}
-			if inFlight > 0 && (s.highest > inFlight || rep.SendDelay.N > 0) {
-				t.Errorf("calls at once: got %d, want at most %d; lateness: got %+v, want none", s.highest, inFlight, rep.SendDelay)
+			if inFlight > 0 && s.highest > inFlight {
+				t.Errorf("calls at once: got %d, want at most %d", s.highest, inFlight)
 			}
 			if !s.ended || len(rep.Notes) > 0 {
 				t.Errorf("after the verdict: got the sale closed %v with notes %q, want it closed without notes", s.ended, rep.Notes)

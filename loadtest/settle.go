@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"flashsale/loadtest/client"
@@ -13,6 +14,53 @@ import (
 
 // errUnsettled reports that the audit kept changing.
 var errUnsettled = errors.New("not at rest")
+
+// A state is what settle compares: the audit and, if the shop has none, the rows.
+type state struct {
+	judge.Audit
+	rows string
+}
+
+// audit reads the audit of the sale. If the shop has none, it derives one from the rows.
+func (r *run) audit(ctx context.Context) (judge.Audit, error) {
+	s, err := r.state(ctx)
+	return s.Audit, err
+}
+
+func (r *run) state(ctx context.Context) (s state, err error) {
+	if !r.c.lacks(judge.Auditing) {
+		s.Audit, err = r.operator.Audit(ctx)
+		return s, err
+	}
+	rows, err := r.operator.Rows(ctx)
+	return state{judge.AuditOf(r.c.SKU, r.c.Stock, r.c.ReserveOn, rows), fmt.Sprint(rows)}, err
+}
+
+// doubted returns the rows of orders whose clients gave up before they knew the outcome.
+func (r *run) doubted(rows []judge.Row) (list []judge.Row) {
+	given := map[judge.Intent]bool{} // without the key if the shop stores none
+	for _, o := range judge.Outcomes(r.ledger.requests.read()) {
+		if o.Inconclusive && o.Announced == nil {
+			given[o.Intent], given[judge.Intent{Buyer: o.Buyer}] = true, true
+		}
+	}
+	for _, row := range rows {
+		if given[judge.Intent{Buyer: row.Buyer, Key: row.Key}] {
+			list = append(list, row)
+		}
+	}
+	return list
+}
+
+// doubtedRows reads the number of these rows after the attack. Without such clients, it
+// reads nothing.
+func (r *run) doubtedRows(ctx context.Context) int {
+	if !slices.ContainsFunc(judge.Outcomes(r.ledger.requests.read()), func(o *judge.Outcome) bool { return o.Inconclusive && o.Announced == nil }) {
+		return 0
+	}
+	rows, _ := r.operator.Rows(ctx) // without rows, all of them appear later
+	return len(r.doubted(rows))
+}
 
 // settle waits until the sale is at rest and returns its audit. A sale is at rest if
 // the audit stays the same for patience.rest and no units are queued or being released.
@@ -25,13 +73,13 @@ func (r *run) settle(ctx context.Context) (judge.Audit, error) {
 	r.progress.start("settling", 0)
 	defer r.progress.end()
 	var (
-		last  judge.Audit
+		last  state
 		since time.Time // time at which last was read first; zero if the sale is not at rest
 		fault error
 	)
 	for {
 		began := time.Now()
-		a, err := r.operator.Audit(ctx)
+		a, err := r.state(ctx)
 		switch {
 		case err != nil:
 			fault, since = err, time.Time{} // retry, because the server may recover
@@ -42,16 +90,16 @@ func (r *run) settle(ctx context.Context) (judge.Audit, error) {
 			}
 		case since.IsZero(): // first audit after an error
 			since = time.Now()
-		case began.Sub(since) >= r.patience.rest && r.lasts(a, began):
-			return a, nil
+		case began.Sub(since) >= r.patience.rest && r.lasts(a.Audit, began):
+			return a.Audit, nil
 		}
 		if client.Wait(limit, r.patience.rest/5) == nil {
 			continue
 		}
 		if fault != nil {
-			return last, fmt.Errorf("read the audit: no answer within %v: %w", r.patience.settle, fault)
+			return last.Audit, fmt.Errorf("read the audit: no answer within %v: %w", r.patience.settle, fault)
 		}
-		return last, fmt.Errorf("%w within %v", errUnsettled, r.patience.settle)
+		return last.Audit, fmt.Errorf("%w within %v", errUnsettled, r.patience.settle)
 	}
 }
 
@@ -76,8 +124,8 @@ func (r *run) collect(ctx context.Context) (audit judge.Audit, rows []judge.Row,
 	limit, stop := context.WithTimeout(ctx, r.patience.settle)
 	defer stop()
 	for changed := 0; changed < 5; {
-		var before judge.Audit
-		if before, rows, audit, err = r.read(ctx); err == nil && before == audit && (r.readFeed(ctx, rows) || changed > 0) {
+		var same bool
+		if rows, audit, same, err = r.read(ctx); err == nil && same && (r.readFeed(ctx, rows) || changed > 0) {
 			return audit, rows, nil
 		}
 		if err == nil {
@@ -90,13 +138,16 @@ func (r *run) collect(ctx context.Context) (audit judge.Audit, rows []judge.Row,
 	return audit, rows, fmt.Errorf("%w: the audit changed during each of 5 reads of the rows", errUnsettled)
 }
 
-// read reads the audit, the rows, and the audit again.
-func (r *run) read(ctx context.Context) (before judge.Audit, rows []judge.Row, after judge.Audit, err error) {
-	if before, err = r.operator.Audit(ctx); err == nil {
+// read reads the audit, the rows, and the audit again. It reports whether both audits are
+// the same.
+func (r *run) read(ctx context.Context) (rows []judge.Row, audit judge.Audit, same bool, err error) {
+	before, err := r.state(ctx)
+	if err == nil {
 		rows, err = r.operator.Rows(ctx)
 	}
-	if err == nil {
-		after, err = r.operator.Audit(ctx)
+	if err != nil {
+		return rows, audit, false, err
 	}
-	return before, rows, after, err
+	after, err := r.state(ctx)
+	return rows, after.Audit, before == after, err
 }

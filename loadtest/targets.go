@@ -83,7 +83,7 @@ func (t *targets) target(out *vegeta.Target) error {
 func (t *targets) draw() attempt {
 	share, coin, quantity := t.rng.Float64(), t.rng.Float64(), 1+t.rng.IntN(t.c.MaxQuantity)
 	end := t.rng.Float64()
-	a := attempt{kind: judge.First, quantity: quantity, key: fmt.Sprintf("order-%07d", len(t.attempts))}
+	a := attempt{kind: judge.First, quantity: quantity, key: t.c.key(fmt.Sprintf("order-%07d", len(t.attempts)))}
 	switch {
 	case end < t.c.CancelShare:
 		a.fate = cancel

@@ -51,7 +51,7 @@ func (r *run) topUp(ctx context.Context) error {
 					stop(err)
 					return
 				}
-				bought, code := r.buy(ctx, b, "fresh-order")
+				bought, code := r.buy(ctx, b, r.c.key("fresh-order"))
 				mu.Lock()
 				switch {
 				case bought:

@@ -26,6 +26,9 @@ type attackFlags struct {
 	Timeout  *time.Duration `placeholder:"TIME" help:"Timeout of a request. After a timeout the buyer retries with the same key. Default ${timeout}." group:"Attack"`
 	Seed     *int64         `placeholder:"NUMBER" help:"Seed of the random choices, such as quantities and payments. The order in which requests arrive still varies between runs. Default ${seed}." group:"Attack"`
 
+	Serial   bool `xor:"flight" help:"Send one call at a time, also calls after the attack. --rate times --duration is then only the number of orders. The run is the control of a shop: its orders do not compete." group:"Attack"`
+	InFlight int  `xor:"flight" placeholder:"NUMBER" help:"Send the next order when one of this many calls ends, instead of at the rate." group:"Attack"`
+
 	ReserveOn *string `placeholder:"order|payment" enum:"order,payment" help:"When an order takes its units: order (when it is placed) or payment (when it is paid). Default order." group:"Attack"`
 
 	Limit         *int           `placeholder:"UNITS" help:"Maximum units per buyer. Default ${limit}." group:"Buyers"`
@@ -95,6 +98,9 @@ func (f *attackFlags) config(s streams) (c loadtest.Config, err error) {
 	}
 	loadtest.SetIfGiven(&c.Payments, f.Payments)
 	loadtest.SetIfGiven(&c.PaymentWindow, f.PaymentWindow)
+	if c.InFlight = f.InFlight; f.Serial {
+		c.InFlight = 1
+	}
 	c.Command, c.Program = commandLine(s.args), version()
 	adjustAttack(&c)
 	if !f.Quiet {

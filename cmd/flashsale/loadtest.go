@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"flashsale/cmd/flashsale/internal/node/auth"
 	"flashsale/loadtest"
+	"flashsale/loadtest/judge"
 )
 
 type loadtestCommand struct {
@@ -18,6 +20,11 @@ type loadtestCommand struct {
 
 	Visitors bool `help:"Let other people order during the attack. Their orders are counted but not judged. Without --visitors, an order of another person is a violation, and the live page shows no button to buy."`
 
+	Lacks     []string      `placeholder:"FEATURE" help:"Feature that the shop does not have: keys, limit, audit, counter, cancel, pay, cancel-or-pay or feed. Its promises are then not judged. Can be repeated. A shop can also answer GET /v1/about." group:"Other shops"`
+	Control   string        `placeholder:"DIR" help:"Directory of the report of a run with --serial on the same shop, its control. The verdict says whether it passed." group:"Other shops"`
+	Settle    time.Duration `default:"500ms" placeholder:"TIME" help:"A sale is at rest if nothing changes for this time. Default ${default}." group:"Other shops"`
+	ProbeWait time.Duration `default:"5s" placeholder:"TIME" help:"Time limit until a cancelled unit is on sale again. Default ${default}." group:"Other shops"`
+
 	attackFlags `embed:""`
 }
 
@@ -27,6 +34,8 @@ func (loadtestCommand) Help() string {
 
   flashsale loadtest --stock 5000 --rate 3000
   flashsale loadtest --scenario sneaker-drop
+  flashsale loadtest --target http://127.0.0.1:9000 --serial --report control
+  flashsale loadtest --target http://127.0.0.1:9000 --control control
 
 Ctrl-C ends the attack early. The orders up to then are judged.`
 }
@@ -48,6 +57,10 @@ func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
 		return errors.New("--sku: cannot be combined with --scenario, which names its own SKUs")
 	}
 	cfg.Target, cfg.SKU, cfg.Visitors = c.Target, c.SKU, c.Visitors
+	cfg.Control, cfg.Settle, cfg.ProbeWait = c.Control, c.Settle, c.ProbeWait
+	if cfg.Lacks, err = judge.ParseFeatures(c.Lacks...); err != nil {
+		return fmt.Errorf("--lacks: %w", err)
+	}
 	life := min(cfg.TokenLife(), cmp.Or(c.Life, auth.DefaultLife))
 	cfg.Token = func(subject string, admin bool) (string, error) { return verifier.Sign(subject, admin, life) }
 	reports, err := loadtest.RunAll(ctx, cfg)

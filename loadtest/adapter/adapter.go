@@ -350,19 +350,9 @@ func (h *handler) list(q *request) (any, error) {
 
 func (h *handler) audit(q *request) (any, error) {
 	left, unknown := h.counter.Left(q.Context(), q.sale.SKU)
-	a := judge.Audit{SKU: q.sale.SKU, Total: q.sale.Total, Available: left}
 	rows, err := h.rows(q)
-	for _, row := range rows {
-		switch {
-		case row.Status == judge.Paid:
-			a.Paid += row.Quantity
-		case row.Status == judge.Pending && q.sale.ReserveOn != judge.OnPayment:
-			a.Pending += row.Quantity
-		}
-	}
-	a.Sold = a.Paid + a.Pending
-	a.Oversold = max(0, a.Sold-a.Total)
-	a.Drift = a.Total - a.Available - a.Sold
+	a := judge.AuditOf(q.sale.SKU, q.sale.Total, q.sale.ReserveOn, rows)
+	a.Drift, a.Available = a.Available-left, left
 	a.Balanced = a.Drift == 0 && a.Oversold == 0
 	return a, errors.Join(unknown, err)
 }

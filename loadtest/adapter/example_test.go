@@ -44,6 +44,7 @@ func attack(ctx context.Context, s adapter.Shop, inFlight int, change ...func(*l
 	c := loadtest.Defaults()
 	c.Target, c.Token = server.URL, adapter.Token
 	c.Stock, c.InFlight, c.Rate, c.Duration = 20, inFlight, 300, time.Second
+	c.Settle, c.Timeout = 50*time.Millisecond, time.Minute
 	for _, f := range change {
 		f(&c)
 	}

@@ -51,6 +51,12 @@ type Client struct {
 	http *http.Client
 }
 
+var http1 = func() *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(true)
+	return &p
+}()
+
 // NewHTTP returns an HTTP client with at most conns connections to each server, or any number
 // if conns is 0. The caller closes idle connections when it has finished.
 //
@@ -65,6 +71,7 @@ func NewHTTP(conns int, timeout time.Duration) *http.Client {
 			MaxIdleConns:        conns,
 			MaxIdleConnsPerHost: conns,
 			IdleConnTimeout:     30 * time.Second,
+			Protocols:           http1, // with HTTP/2, one connection would carry many calls at once
 		},
 		Timeout: timeout,
 		// The contract has no redirects, so a redirect is returned as the answer.

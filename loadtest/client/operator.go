@@ -190,6 +190,12 @@ func (o *Operator) Offer(ctx context.Context) (sale Offer, err error) {
 	return sale, err
 }
 
+// About reads what the shop says about itself.
+func (o *Operator) About(ctx context.Context) (about judge.About, err error) {
+	_, err = o.Call(ctx, http.MethodGet, "/v1/about", nil, &about)
+	return about, err
+}
+
 // Audit reads the audit of the sale.
 func (o *Operator) Audit(ctx context.Context) (a judge.Audit, err error) {
 	_, err = o.Call(ctx, http.MethodGet, "/v1/admin/sales/"+o.sku+"/audit", nil, &a)

@@ -41,7 +41,7 @@ func ParseFeatures(names ...string) (list []Feature, err error) {
 	for _, name := range names {
 		f := Feature(name)
 		if !slices.Contains(Features(), f) {
-			return nil, fmt.Errorf("judge: unknown feature %q, want one of %s", name, JoinFeatures(Features()))
+			return nil, fmt.Errorf("unknown feature %q, want one of %s", name, JoinFeatures(Features()))
 		}
 		if !slices.Contains(list, f) {
 			list = append(list, f)
@@ -57,4 +57,72 @@ func JoinFeatures(list []Feature) string {
 		names[i] = string(f)
 	}
 	return strings.Join(names, ", ")
+}
+
+// lacks reports whether the shop does not have the feature.
+func (e *Evidence) lacks(f Feature) bool { return slices.Contains(e.Lacks, f) }
+
+// needs lists the features without which a check does not apply. Oversold, Lost and
+// Unannounced apply to every shop.
+var needs = []struct {
+	check   string
+	feature Feature
+}{
+	{Duplicates, Keys}, {OverLimit, Limit}, {Drift, Auditing}, {Unsettled, Auditing},
+	{Untold, ChangeFeed}, {Backwards, ChangeFeed}, {Invented, ChangeFeed},
+}
+
+// inapplicable returns the checks that do not apply to the shop.
+func (e *Evidence) inapplicable() (checks []string) {
+	for _, n := range needs {
+		if e.lacks(n.feature) {
+			checks = append(checks, n.check)
+		}
+	}
+	return checks
+}
+
+// AuditOf returns the audit of a sale whose shop has none: the units that are not sold
+// count as available.
+func AuditOf(sku string, total int, reserveOn string, rows []Row) Audit {
+	a := Audit{SKU: sku, Total: total}
+	for _, row := range rows {
+		switch {
+		case row.Status == Paid:
+			a.Paid += row.Quantity
+		case row.Status == Pending && reserveOn != OnPayment:
+			a.Pending += row.Quantity
+		}
+	}
+	a.Sold = a.Paid + a.Pending
+	a.Available, a.Oversold = total-a.Sold, max(0, a.Sold-total)
+	a.Balanced = a.Oversold == 0
+	return a
+}
+
+// withKeys returns the rows with the keys that they lack, because a shop without keys may
+// not store them. A row gets the key whose client received the row's id. Otherwise it gets
+// the next key of its buyer without an announcement, those without any answer first.
+func (c *Index) withKeys(rows []Row) []Row {
+	open := map[string][]*Outcome{}
+	for _, doubted := range []bool{true, false} {
+		for _, o := range c.Outcomes {
+			if o.Announced == nil && o.Inconclusive == doubted {
+				open[o.Buyer] = append(open[o.Buyer], o)
+			}
+		}
+	}
+	rows = slices.Clone(rows)
+	for i := range rows {
+		row := &rows[i]
+		if row.Key != "" {
+			continue
+		}
+		if o := c.Ordered[row.ID]; o != nil {
+			row.Key = o.Key
+		} else if list := open[row.Buyer]; len(list) > 0 {
+			row.Key, open[row.Buyer] = list[0].Key, list[1:]
+		}
+	}
+	return rows
 }

@@ -183,7 +183,7 @@ func (c *Index) compareRows(t *tally, v *Verdict) {
 		}
 	})
 	for _, row := range c.Rows {
-		if row.Status == Paid && !c.isVisitors(row) && !slices.ContainsFunc(c.closings[row.ID], func(cl Closing) bool { return !cl.Cancel }) {
+		if row.Status == Paid && !c.lacks(Paying) && !c.isVisitors(row) && !slices.ContainsFunc(c.closings[row.ID], func(cl Closing) bool { return !cl.Cancel }) {
 			t.add("an order that no client paid", "%s of %s", row.ID, row.Buyer)
 		}
 	}

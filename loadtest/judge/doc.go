@@ -7,6 +7,7 @@
 // reading order:
 //
 //	evidence.go  the input: requests, closings, rows and audit
+//	about.go     what a shop lacks, and the checks that then do not apply
 //	outcome.go   what the answers prove about one order or one payment
 //	index.go     the evidence, indexed by order, buyer and key
 //	judge.go     Judge, which runs all checks

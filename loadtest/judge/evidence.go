@@ -26,8 +26,11 @@ type Evidence struct {
 	Rows     []Row
 	Feed     *Feed // nil if the server has no feed of changes
 
+	Lacks []Feature // features that the shop does not have; the checks of these features do not apply
+
 	SoldOut   bool   // fresh buyers ordered at the end until they received sold_out; Undersold requires it
 	Unsettled string // why the audit kept changing; empty if the sale is at rest
+	GivenUp   int    // rows that appeared after the attack for orders whose clients had given up
 	Unread    string // why Audit and Rows are missing; empty if they are complete
 	Gaps      []Gap  // checks that the run made impossible
 }

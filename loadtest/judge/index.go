@@ -45,7 +45,10 @@ func NewIndex(e Evidence) *Index {
 			}
 		}
 	}
-	for _, row := range e.Rows {
+	if c.lacks(Keys) {
+		c.Rows = c.withKeys(e.Rows)
+	}
+	for _, row := range c.Rows {
 		if _, ok := c.rows[row.ID]; ok {
 			// Count the row once. Otherwise one fault would appear as four violations.
 			c.repeated = append(c.repeated, row.ID)
@@ -92,6 +95,23 @@ func (c *Index) isVisitors(row Row) bool {
 // stillMoving reports whether visitors keep the audit changing. Then audit and rows are from
 // different moments.
 func (c *Index) stillMoving() bool { return c.Unsettled != "" && c.visitors.orders > 0 }
+
+// moving returns the checks that cannot be made because the sale is not at rest, although that
+// breaks no promise. It returns false if there are none.
+func (c *Index) moving() (Gap, bool) {
+	switch {
+	case c.Unsettled == "":
+	case c.stillMoving():
+		return Gap{[]string{Undersold, Drift, Unsettled}, "visitors keep the audit changing: " + c.Unsettled, "run again without visitors"}, true
+	case c.GivenUp > 0:
+		return Gap{[]string{Oversold, Undersold, Drift, Unsettled},
+			Plural(c.GivenUp, "row") + " appeared after their clients had given up, so the shop may still be working on such orders: " + c.Unsettled,
+			"lower --rate, or let the clients wait longer (--timeout)"}, true
+	case c.lacks(Auditing):
+		return Gap{[]string{Oversold, Undersold}, "the rows keep changing: " + c.Unsettled, "find out what changes the orders after the attack, and run again"}, true
+	}
+	return Gap{}, false
+}
 
 // holds reports whether a row holds units of the sale.
 func (c *Index) holds(row Row) bool {

@@ -13,10 +13,10 @@ const answerOperators = "find out why the server does not answer an operator, an
 // the answers alone, and Backwards: it may find violations, but cannot exclude them. If
 // Changing is set, it checks only Lost, Unannounced, Duplicates, WrongAnswer, Unsettled and
 // the feed. If visitors keep the audit changing, it does not check Undersold, Drift and
-// Unsettled.
+// Unsettled. Checks that need a feature of Lacks are listed in Inapplicable and are not made.
 func Judge(e Evidence) Verdict {
 	c := NewIndex(e)
-	v := Verdict{Total: e.Total, Gaps: slices.Clone(e.Gaps)}
+	v := Verdict{Total: e.Total, Gaps: slices.Clone(e.Gaps), Inapplicable: e.inapplicable()}
 	if e.Unread != "" {
 		checks := []string{Oversold, Undersold, Lost, Unannounced, Duplicates, OverLimit, Drift, Unsettled}
 		if !slices.ContainsFunc(e.Requests, func(r Request) bool { return r.Status > 0 }) {
@@ -28,35 +28,41 @@ func Judge(e Evidence) Verdict {
 		c.count(&v)
 	}
 
-	if c.stillMoving() {
+	gap, moving := c.moving()
+	if moving {
 		c.SoldOut = false
-		v.Gaps = append(v.Gaps, Gap{[]string{Undersold, Drift, Unsettled}, "visitors keep the audit changing: " + e.Unsettled, "run again without visitors"})
+		v.Gaps = append(v.Gaps, gap)
 	}
 
 	// The answers are judged even if nothing else could be read.
 	if !e.Changing {
 		c.oversold(&v)
 		c.undersold(&v)
-		c.overLimit(&v)
+		if !c.lacks(Limit) {
+			c.overLimit(&v)
+		}
 	}
 	if e.Unread == "" {
 		c.lost(&v)
 		c.unannounced(&v)
-		if !c.stillMoving() && !e.Changing {
+		if !moving && !e.Changing && !c.lacks(Auditing) {
 			c.drift(&v)
 		}
 	}
-	c.duplicates(&v)
+	if !c.lacks(Keys) {
+		c.duplicates(&v)
+	}
 	c.answers(&v)
 	c.feed(&v)
 	if !e.Changing {
 		c.explained(&v)
 	}
-	if e.Unsettled != "" && !c.stillMoving() {
+	if e.Unsettled != "" && !moving {
 		v.violation(Unsettled, 1, "The sale did not come to rest: %s; last seen available %d, queued %d, restoring %d, sold %d.",
 			e.Unsettled, e.Audit.Available, e.Audit.Queued, e.Audit.Restoring, e.Audit.Sold)
 	}
 	c.exercised(&v)
+	v.leaveOutInapplicable()
 	return v
 }
 
@@ -108,7 +114,7 @@ func (c *Index) exercised(v *Verdict) {
 		taking = "payment"
 	}
 	note(soldOut, "sell-out", "no "+taking+" of the attack received sold_out", "send more orders, or sell fewer units (--rate, --duration, --stock)")
-	note(replay || v.WrongAnswers > 0, "replay", "no key of an accepted order was answered again", "repeat more requests (--replays)")
-	note(second || v.OverLimit > 0, "second order", "no second order was refused with buyer_limit", "let more buyers order again (--second-orders)")
-	note(cancelled, "cancellation", "no order was cancelled", "cancel more orders (--cancels)")
+	note(replay || v.WrongAnswers > 0 || c.lacks(Keys), "replay", "no key of an accepted order was answered again", "repeat more requests (--replays)")
+	note(second || v.OverLimit > 0 || c.lacks(Limit), "second order", "no second order was refused with buyer_limit", "let more buyers order again (--second-orders)")
+	note(cancelled || c.lacks(Cancelling), "cancellation", "no order was cancelled", "cancel more orders (--cancels)")
 }

@@ -80,9 +80,10 @@ type Verdict struct {
 	Operations      int  // number of operations that the History check examined
 	Undecided       bool // the History check ran out of time; the verdict may still be PASS
 	Violations      []Violation
-	NoFeed          bool  // the server has no feed of changes, which does not prevent a PASS
-	Unexercised     []Gap // checks that no event of the run has put to the test
-	Gaps            []Gap // checks that could not be made
+	NoFeed          bool     // the server has no feed of changes, which does not prevent a PASS
+	Unexercised     []Gap    // checks that no event of the run has put to the test
+	Gaps            []Gap    // checks that could not be made
+	Inapplicable    []string // checks that do not apply, because the shop lacks what they are about
 }
 
 // Counts are the figures of a verdict, in units unless a comment names another unit.
@@ -153,10 +154,22 @@ func (v *Verdict) NotJudged() []Gap {
 		list = append(list, Gap{[]string{History}, "the search for an order of events that explains all answers took too long, and was given up",
 			"leave fewer requests without an answer: a lower --rate, or a longer --timeout"})
 	}
-	if v.NoFeed {
+	if v.NoFeed && !slices.Contains(v.Inapplicable, Untold) {
 		list = append(list, Gap{feedChecks, "not exercised, because the server has no feed of changes", "start the server with --changes"})
 	}
 	return list
+}
+
+// leaveOutInapplicable removes the checks that do not apply from the gaps.
+func (v *Verdict) leaveOutInapplicable() {
+	var gaps []Gap
+	for _, g := range v.Gaps {
+		g.Checks = slices.DeleteFunc(slices.Clone(g.Checks), func(check string) bool { return slices.Contains(v.Inapplicable, check) })
+		if len(g.Checks) > 0 {
+			gaps = append(gaps, g)
+		}
+	}
+	v.Gaps = gaps
 }
 
 // Word returns PASS, FAIL or NOT JUDGED.

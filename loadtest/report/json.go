@@ -2,6 +2,7 @@ package report
 
 import (
 	"io"
+	"time"
 
 	"flashsale/loadtest/judge"
 )
@@ -45,6 +46,16 @@ type document struct {
 	Versions       string `json:"store_versions"`  // empty if unknown
 	Seed           int64  `json:"seed"`
 	Cores          int    `json:"cores"` // cores of the load test's machine
+
+	Shop         *judge.About `json:"shop"`           // null for this project's service
+	Inapplicable []string     `json:"not_applicable"` // checks that do not apply to the shop; never null
+	Serial       bool         `json:"serial"`         // one call at a time
+	Control      string       `json:"control"`        // result of the control of the shop; empty if there was none
+
+	Verdict string    `json:"verdict"` // PASS, FAIL or NOT JUDGED
+	Target  string    `json:"target"`  // base URL of the server
+	Started time.Time `json:"started"`
+	Rate    int       `json:"rate"` // orders per second that were asked for; 0 if an order waits for the end of another
 }
 
 // WriteJSON writes the report as one JSON object on one line. The fields pending to restoring,
@@ -60,6 +71,8 @@ func (rep *Report) document() document {
 		Violations: append([]judge.Violation{}, rep.Violations...),
 		NotJudged:  append([]judge.Gap{}, rep.NotJudged()...), LatencyTrusted: !rep.LatencyUntrusted(),
 		Command: rep.Command, Program: rep.Program, Versions: rep.Versions, Seed: rep.Seed, Cores: rep.Cores,
+		Shop: rep.Shop, Inapplicable: append([]string{}, rep.Inapplicable...), Serial: rep.Serial, Control: rep.Control,
+		Verdict: rep.Word(), Target: rep.Target, Started: rep.Started.UTC().Truncate(time.Millisecond), Rate: rep.Rate,
 	}
 	d.LatencyMS.P50, d.LatencyMS.P90 = Milliseconds(rep.Latency.P50), Milliseconds(rep.Latency.P90)
 	d.LatencyMS.P99, d.LatencyMS.Max = Milliseconds(rep.Latency.P99), Milliseconds(rep.Latency.Max)

@@ -21,6 +21,12 @@ type Config struct {
 	Scenario         string // name of the scenario, if any
 	Schedule         string // description of the requested attack
 	Burst            bool   // the attack ends in a burst
+	Rate             int    // requests per second that were asked for; 0 if a request waits for the end of another
+	Target           string // base URL of the server
+	Serial           bool   // one call at a time
+
+	Shop    *judge.About // the shop that other people wrote; nil for this project's service
+	Control string       // result of the control of Shop; empty if there was none
 }
 
 // Observations contains the observations of a run that are not evidence for the judge.

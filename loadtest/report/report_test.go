@@ -32,7 +32,10 @@ func dayReport(bend func(*judge.Evidence)) *Report {
 	bend(&e)
 	c := Config{
 		Strategy: "lua", Stores: "embedded", Versions: "miniredis v2, SQLite 3", Schedule: "constant, 2,000/s for 10s",
-		Command: "flashsale demo --report out", Program: "flashsale, revision abc", Seed: 1234, Cores: 2,
+		Command: "flashsale demo --report out", Program: "flashsale, revision abc", Seed: 1234, Cores: 2, Target: "http://127.0.0.1:8080",
+	}
+	if len(e.Lacks) > 0 {
+		c.Shop = &judge.About{Name: "Toy", Version: "1.2", Settings: "SQLite", Lacks: e.Lacks, Emulates: []judge.Feature{judge.Paying}}
 	}
 	return New(c, e, Observations{
 		ReleaseTimes: []time.Duration{3 * time.Millisecond, 5 * time.Millisecond, 4 * time.Millisecond},
@@ -48,6 +51,9 @@ func TestGolden(t *testing.T) {
 			e.SoldOut, e.Feed, e.Requests = false, nil, append(e.Requests[:1:1], e.Requests[2:]...)
 		},
 		"late": func(*judge.Evidence) {},
+		"shop": func(e *judge.Evidence) {
+			e.Lacks, e.Feed = []judge.Feature{judge.Keys, judge.Limit, judge.Auditing, judge.Cancelling, judge.ChangeFeed}, nil
+		},
 		"many": func(e *judge.Evidence) {
 			e.Total, e.Audit.Total, e.Audit.Available, e.Audit.Drift = 12345, 12345, 12335, 0
 		},

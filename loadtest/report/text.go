@@ -16,6 +16,7 @@ type Promise struct {
 	Name, Meaning string
 	Count         int
 	Open          bool // the promise could not be judged
+	NA            bool // the promise does not apply to the shop
 }
 
 // Checks returns all promises, in the order of the verdict.
@@ -24,35 +25,45 @@ func (rep *Report) Checks() []Promise {
 	if slices.ContainsFunc(rep.Violations, func(v judge.Violation) bool { return v.Name == judge.Unsettled }) {
 		unsettled = 1
 	}
-	return []Promise{
-		{judge.Oversold, "units promised or stored beyond the total", rep.Oversold, rep.open(judge.Oversold)},
-		{judge.Undersold, "units that fresh buyers could not get", rep.Undersold, rep.open(judge.Undersold)},
-		{judge.Lost, "accepted orders without their row", rep.Lost, rep.open(judge.Lost)},
-		{judge.Unannounced, "rows whose client was refused", rep.Unannounced, rep.open(judge.Unannounced)},
-		{judge.Duplicates, "keys with two orders", rep.Duplicates, rep.open(judge.Duplicates)},
-		{judge.OverLimit, "units beyond a buyer's limit", rep.OverLimit, rep.open(judge.OverLimit)},
-		{judge.Drift, "units the audit cannot account for", rep.Drift, rep.open(judge.Drift)},
-		{judge.Unsettled, "audits that did not come to rest", unsettled, rep.open(judge.Unsettled)},
-		{judge.WrongAnswer, "answers outside of the contract", rep.WrongAnswers, rep.open(judge.WrongAnswer)},
-		{judge.History, judge.Sprintf("answers that no order of the %d operations explains", rep.Operations), rep.NotLinearizable, rep.Undecided || rep.open(judge.History)},
-		{judge.Untold, "rows whose state the feed did not end with", rep.Untold, rep.NoFeed || rep.open(judge.Untold)},
-		{judge.Backwards, "reports of the feed that made an order or a number go back", rep.Backwards, rep.NoFeed || rep.open(judge.Backwards)},
-		{judge.Invented, "orders in the feed without a row", rep.Invented, rep.NoFeed || rep.open(judge.Invented)},
+	list := []Promise{
+		{Name: judge.Oversold, Meaning: "units promised or stored beyond the total", Count: rep.Oversold},
+		{Name: judge.Undersold, Meaning: "units that fresh buyers could not get", Count: rep.Undersold},
+		{Name: judge.Lost, Meaning: "accepted orders without their row", Count: rep.Lost},
+		{Name: judge.Unannounced, Meaning: "rows whose client was refused", Count: rep.Unannounced},
+		{Name: judge.Duplicates, Meaning: "keys with two orders", Count: rep.Duplicates},
+		{Name: judge.OverLimit, Meaning: "units beyond a buyer's limit", Count: rep.OverLimit},
+		{Name: judge.Drift, Meaning: "units the audit cannot account for", Count: rep.Drift},
+		{Name: judge.Unsettled, Meaning: "audits that did not come to rest", Count: unsettled},
+		{Name: judge.WrongAnswer, Meaning: "answers outside of the contract", Count: rep.WrongAnswers},
+		{Name: judge.History, Meaning: judge.Sprintf("answers that no order of the %d operations explains", rep.Operations), Count: rep.NotLinearizable},
+		{Name: judge.Untold, Meaning: "rows whose state the feed did not end with", Count: rep.Untold},
+		{Name: judge.Backwards, Meaning: "reports of the feed that made an order or a number go back", Count: rep.Backwards},
+		{Name: judge.Invented, Meaning: "orders in the feed without a row", Count: rep.Invented},
 	}
-}
-
-// open reports whether rep.Gaps names the check, which then could not be made in full.
-func (rep *Report) open(name string) bool {
-	return slices.ContainsFunc(rep.Gaps, func(g judge.Gap) bool { return slices.Contains(g.Checks, name) })
+	open := rep.NotJudged()
+	for i := range list {
+		p := &list[i]
+		p.NA = slices.Contains(rep.Inapplicable, p.Name)
+		p.Open = slices.ContainsFunc(open, func(g judge.Gap) bool { return slices.Contains(g.Checks, p.Name) })
+	}
+	return list
 }
 
 // Summary returns the verdict as a sentence.
 func (rep *Report) Summary() string {
 	what := fmt.Sprintf("%s wanted %s in %s: ", judge.Plural(rep.Buyers, "buyer"), judge.Plural(rep.Total, "unit"), judge.Plural(rep.Attempts, "order"))
-	if rep.Undecided && rep.ExitCode() == judge.ExitPass {
+	broken := judge.Plural(len(rep.Violations), "promise") + " broken"
+	if n := len(rep.Inapplicable); n > 0 {
+		all := len(rep.Checks())
+		what += fmt.Sprintf("%d of %d promises judged, ", all-n, all)
+	}
+	switch {
+	case rep.ExitCode() != judge.ExitPass:
+		return what + ending(rep.ExitCode(), broken+".")
+	case rep.Undecided || len(rep.Inapplicable) > 0:
 		return what + "every promise that was judged was kept."
 	}
-	return what + ending(rep.ExitCode(), judge.Plural(len(rep.Violations), "promise")+" broken.")
+	return what + ending(rep.ExitCode(), "")
 }
 
 // ending returns the end of a summary. broken is the end for broken promises.
@@ -96,6 +107,8 @@ func (rep *Report) addTo(t *Text, heading string, facts [][2]string) {
 	for _, c := range rep.Checks() {
 		mark, count := "ok", judge.Sprintf("%d", c.Count)
 		switch {
+		case c.NA:
+			mark, count = "n/a", "-"
 		case c.Count != 0:
 			mark = "BROKEN"
 		case c.Open: // no violation was found, but there may be some
@@ -108,11 +121,38 @@ func (rep *Report) addTo(t *Text, heading string, facts [][2]string) {
 // Facts returns labels and texts that describe the server and the load test.
 func (c Config) Facts() [][2]string {
 	or := func(text string) string { return cmp.Or(text, "unknown") }
-	return [][2]string{
-		{"server", fmt.Sprintf("strategy %s, stores %s, versions %s", or(c.Strategy), or(c.Stores), or(c.Versions))},
-		{"program", fmt.Sprintf("%s, %s, seed %d", or(c.Program), judge.Plural(c.Cores, "core"), c.Seed)},
-		{"command", or(c.Command)},
+	facts := c.shop()
+	if c.Shop == nil {
+		facts = [][2]string{{"server", fmt.Sprintf("strategy %s, stores %s, versions %s", or(c.Strategy), or(c.Stores), or(c.Versions))}}
 	}
+	return append(facts,
+		[2]string{"target", or(c.Target)},
+		[2]string{"program", fmt.Sprintf("%s, %s, seed %d", or(c.Program), judge.Plural(c.Cores, "core"), c.Seed)},
+		[2]string{"command", or(c.Command)},
+	)
+}
+
+// shop returns labels and texts of a shop that other people wrote.
+func (c Config) shop() (facts [][2]string) {
+	if c.Shop == nil {
+		return nil
+	}
+	about := strings.TrimSpace(c.Shop.Name + " " + c.Shop.Version)
+	if c.Shop.Settings != "" {
+		about += ", " + c.Shop.Settings
+	}
+	facts = append(facts, [2]string{"shop", about})
+	if len(c.Shop.Lacks) > 0 {
+		facts = append(facts, [2]string{"lacks", judge.JoinFeatures(c.Shop.Lacks)})
+	}
+	if len(c.Shop.Emulates) > 0 {
+		facts = append(facts, [2]string{"emulated", judge.JoinFeatures(c.Shop.Emulates) + ", by the adapter; these say nothing about the shop"})
+	}
+	control := cmp.Or(c.Control, "none; run with --serial --report DIR, then with --control DIR, to show that the adapter is right")
+	if c.Serial {
+		control = "this run sends one call at a time"
+	}
+	return append(facts, [2]string{"control", control})
 }
 
 // Facts returns labels and texts of the sale, the figures, the server and the load test.
@@ -120,7 +160,10 @@ func (rep *Report) Facts() [][2]string { return append(rep.facts(), rep.Config.F
 
 // facts returns labels and texts of the sale and the figures.
 func (rep *Report) facts() [][2]string {
-	terms := judge.Sprintf("%s: %s, at most %d per buyer", rep.SKU, judge.Plural(rep.Total, "unit"), rep.UnitsPerBuyer)
+	terms := judge.Sprintf("%s: %s", rep.SKU, judge.Plural(rep.Total, "unit"))
+	if !slices.Contains(rep.Inapplicable, judge.OverLimit) {
+		terms += judge.Sprintf(", at most %d per buyer", rep.UnitsPerBuyer)
+	}
 	durable := "durable"
 	if rep.ReserveOn == judge.OnPayment {
 		terms += ", taken on payment"
@@ -129,6 +172,9 @@ func (rep *Report) facts() [][2]string {
 	orders, rates := rep.rows(), judge.Sprintf("%.0f accepted/s, %.0f %s/s", rep.AcceptedPerS, rep.DurablePerS, durable)
 	units := judge.Sprintf("total %d = available %d + queued %d + pending %d + paid %d + restoring %d",
 		rep.Total, rep.Available, rep.Queued, rep.Pending, rep.Paid, rep.Restoring)
+	if slices.Contains(rep.Inapplicable, judge.Drift) {
+		units = judge.Sprintf("total %d, pending %d + paid %d", rep.Total, rep.Pending, rep.Paid)
+	}
 	if rep.Evidence.Unread != "" {
 		orders, units, rates = "not read", "not read", judge.Sprintf("%.0f accepted/s", rep.AcceptedPerS)
 	}

@@ -1,0 +1,66 @@
+package loadtest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
+	"flashsale/loadtest/report"
+)
+
+// lacks reports whether the shop does not have the feature.
+func (c Config) lacks(f judge.Feature) bool { return slices.Contains(c.Lacks, f) }
+
+// about asks the shop what it is, and returns c without the features that the shop lacks. A
+// shop without the call keeps the whole contract, except for c.Lacks.
+func (c Config) about(ctx context.Context, shop *client.Operator) (Config, error) {
+	about, err := shop.About(ctx)
+	status := client.StatusOf(err)
+	switch {
+	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
+	case err != nil:
+		return c, fmt.Errorf("ask what the shop is: %w", err)
+	default:
+		c.shop = &about
+	}
+	if len(c.Lacks) > 0 && c.shop == nil {
+		c.shop = &judge.About{Name: "a shop that does not describe itself"}
+	}
+	if c.shop == nil {
+		return c, nil
+	}
+	names := make([]string, 0, len(about.Lacks)+len(c.Lacks))
+	for _, f := range slices.Concat(about.Lacks, c.Lacks) {
+		names = append(names, string(f))
+	}
+	if c.Lacks, err = judge.ParseFeatures(names...); err != nil {
+		return c, fmt.Errorf("ask what the shop lacks: %w", err)
+	}
+	c.shop.Lacks = c.Lacks
+	if c.Control != "" {
+		if c.control, err = report.ReadControl(c.Control, c.shop); err != nil {
+			return c, err
+		}
+	}
+	return c.without(), c.Validate()
+}
+
+// without returns c without orders, payments and cancellations that the shop cannot serve.
+func (c Config) without() Config {
+	if c.lacks(judge.Keys) {
+		c.Replays = 0
+	}
+	if c.lacks(judge.Limit) {
+		c.SecondOrders = 0
+	}
+	if c.lacks(judge.Cancelling) {
+		c.CancelShare = 0
+	}
+	if c.lacks(judge.Paying) {
+		c.Payments = 0
+	}
+	return c
+}

@@ -1,0 +1,189 @@
+package loadtest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"flashsale/loadtest/judge"
+	"flashsale/loadtest/servers/servertest/check"
+)
+
+// A shop that lacks a feature fails, or is not judged, unless it says so. If it does, in
+// GET /v1/about or with --lacks, the other promises are still judged.
+func TestLacks(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fault
+		lacks   []judge.Feature
+		unsaid  string // violations or gaps of a shop that does not say what it lacks
+		payment bool   // the sale takes units on payment
+	}{
+		"keys":          {fault{dupe: true, drops: true, keysUnstored: true}, []judge.Feature{judge.Keys}, judge.Duplicates, false},
+		"limit":         {fault{noLimit: true}, []judge.Feature{judge.Limit}, judge.OverLimit, false},
+		"audit":         {fault{noAudit: true}, []judge.Feature{judge.Auditing}, judge.Oversold, false},
+		"cancel":        {fault{noCancel: true}, []judge.Feature{judge.Cancelling}, judge.WrongAnswer, false},
+		"pay":           {fault{paidAtOnce: true, cancelsPaid: true}, []judge.Feature{judge.Paying, judge.CancelOrPay}, judge.WrongAnswer, false},
+		"cancel-or-pay": {fault{cancelsPaid: true}, []judge.Feature{judge.CancelOrPay}, judge.Lost, true},
+		"everything": {fault{dupe: true, noLimit: true, noAudit: true, noCancel: true, paidAtOnce: true, drops: true, keysUnstored: true, feed: missing},
+			judge.Features(), judge.Oversold, false},
+	} {
+		for _, how := range []string{"unsaid", "about", "flag"} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				t.Parallel()
+				f := tc.fault
+				if how == "about" {
+					f.about = &judge.About{Name: "Toy", Version: "1.0", Lacks: tc.lacks}
+				}
+				s, url := newFake(t, f)
+				c := quick(url)
+				c.Search = time.Millisecond
+				if tc.payment {
+					c = c.ForPayment()
+					c.CancelShare, c.Payments = 0.5, 0.5
+				}
+				switch how {
+				case "flag":
+					c.Lacks = tc.lacks
+				case "unsaid":
+					c.patience.settle, c.patience.probe, c.patience.topUp = time.Millisecond, time.Millisecond, time.Millisecond
+					rep, err := Run(check.Context(t), c)
+					check.Must(t, err)
+					contains(t, text(t, rep), "VERDICT: ")
+					if got := text(t, rep); rep.ExitCode() == judge.ExitPass || !strings.Contains(got, tc.unsaid) {
+						t.Errorf("a shop that does not say what it lacks: got\n%s\nwant no pass, and %s", got, tc.unsaid)
+					}
+					return
+				}
+				rep := mustRun(t, c, judge.ExitPass)
+				contains(t, text(t, rep), " "+judge.JoinFeatures(tc.lacks)+"\n", " none; run with --serial")
+				if rep.Pending+rep.Paid != c.Stock || rep.Shop == nil {
+					t.Errorf("the sale: got %d units of %d sold, and the shop %v, want all sold", rep.Pending+rep.Paid, c.Stock, rep.Shop)
+				}
+				for _, p := range rep.Checks() {
+					if p.NA && (p.Name == judge.Oversold || p.Name == judge.Lost || p.Name == judge.Unannounced) {
+						t.Errorf("%s: does not apply, want it judged for each shop", p.Name)
+					}
+				}
+				if s.highest > c.InFlight {
+					t.Errorf("calls at once: got %d, want at most %d", s.highest, c.InFlight)
+				}
+			})
+		}
+	}
+}
+
+// A shop that lacks everything is still caught if it oversells, loses an order or stores a
+// refused one.
+func TestLacksEverythingAndFails(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fault
+		want string
+	}{
+		"oversold":    {fault{oversell: 5}, judge.Oversold},
+		"lost":        {fault{lose: true}, judge.Lost},
+		"unannounced": {fault{ghost: true}, judge.Unannounced},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := tc.fault
+			f.dupe, f.noLimit, f.noAudit, f.noCancel, f.paidAtOnce, f.keysUnstored, f.feed = true, true, true, true, true, true, missing
+			f.about = &judge.About{Name: "Toy", Lacks: judge.Features()}
+			_, url := newFake(t, f)
+			c := quick(url)
+			c.Search = time.Millisecond
+			contains(t, names(mustRun(t, c, judge.ExitViolation).Verdict), tc.want)
+		})
+	}
+}
+
+// If the available units are derived from the rows, a drift that repeats an oversell is not
+// reported, and any other drift is.
+func TestLacksCounter(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fault
+		lacks []judge.Feature
+		want  string
+	}{
+		"derived, not said":    {fault{oversell: 5, derived: true}, nil, "oversold drift history"},
+		"derived":              {fault{oversell: 5, derived: true}, []judge.Feature{judge.Counter}, "oversold history"},
+		"derived, and drifts":  {fault{oversell: 5, derived: true, drift: 3}, []judge.Feature{judge.Counter}, "oversold drift history"},
+		"not derived, no flag": {fault{drift: 3}, nil, "drift"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, url := newFake(t, tc.fault)
+			c := quick(url)
+			c.Lacks, c.Replays = tc.lacks, 0
+			got := names(mustRun(t, c, judge.ExitViolation).Verdict)
+			for _, name := range []string{judge.Oversold, judge.Drift} {
+				if strings.Contains(got, name) != strings.Contains(tc.want, name) {
+					t.Errorf("violations: got %s, want %s", got, tc.want)
+				}
+			}
+		})
+	}
+}
+
+// A control sends one call at a time, and a later verdict names its result.
+func TestControl(t *testing.T) {
+	t.Parallel()
+	shop := fault{about: &judge.About{Name: "Toy", Lacks: []judge.Feature{judge.Keys}}}
+	s, url := newFake(t, shop)
+	c := quick(url)
+	c.InFlight = 1
+	control := mustRun(t, c, judge.ExitPass)
+	contains(t, text(t, control), "this run sends one call at a time")
+	if s.highest != 1 {
+		t.Errorf("calls at once: got %d, want 1", s.highest)
+	}
+	dir := t.TempDir()
+	check.Must(t, control.Save(dir))
+
+	_, c.Target = newFake(t, shop)
+	c.InFlight, c.Control = 8, dir
+	contains(t, text(t, mustRun(t, c, judge.ExitPass)), "passed: 240 orders, one at a time")
+	c.Control = t.TempDir()
+	if _, err := Run(check.Context(t), c); err == nil || !strings.Contains(err.Error(), "read the report of the control") {
+		t.Errorf("control without a report: got error %v, want one that names the report", err)
+	}
+}
+
+// A shop whose description cannot be understood is not attacked.
+func TestBadAbout(t *testing.T) {
+	t.Parallel()
+	_, url := newFake(t, fault{about: &judge.About{Name: "Toy", Lacks: []judge.Feature{"kees"}}})
+	if _, err := Run(check.Context(t), quick(url)); err == nil || !strings.Contains(err.Error(), `unknown feature "kees", want one of keys, limit`) {
+		t.Errorf("unknown feature: got error %v, want one that lists the features", err)
+	}
+	c := quick(url)
+	c.Lacks = []judge.Feature{judge.Paying}
+	c = c.ForPayment()
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "the shop lacks pay") {
+		t.Errorf("a sale on payment without payments: got error %v, want one that says so", err)
+	}
+}
+
+// Rows that still appear for orders whose clients gave up are no fault of the shop.
+func TestShopIsStillWorking(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fault
+		exit int
+		want string
+	}{
+		"still working":     {fault{slowRows: true, dupe: true}, judge.ExitUnjudged, "appeared after their clients had given up"},
+		"changes by itself": {fault{unsettled: true, dupe: true}, judge.ExitViolation, "did not come to rest"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, url := newFake(t, tc.fault)
+			c := quick(url)
+			c.Lacks, c.Stock = []judge.Feature{judge.Keys}, 300
+			c.Search, c.patience.rest, c.patience.settle, c.patience.topUp = time.Millisecond, time.Millisecond, time.Millisecond, time.Millisecond
+			contains(t, text(t, mustRun(t, c, tc.exit)), tc.want)
+		})
+	}
+}
