@@ -29,6 +29,7 @@ type fake struct {
 	rows  []judge.Row
 	reads int // number of calls of Rows
 	left  int
+	blind error // of Left
 	calls []string
 }
 
@@ -61,7 +62,7 @@ func (f *fake) Rows(context.Context, string) ([]judge.Row, error) {
 type full struct{ *fake }
 
 func (f full) Limit(_ context.Context, sku string, n int) error { return f.did("limit %s %d", sku, n) }
-func (f full) Left(context.Context, string) (int, error)        { return f.left, f.err }
+func (f full) Left(context.Context, string) (int, error)        { return f.left, f.blind }
 func (f full) Cancel(_ context.Context, sku, id string) error   { return f.did("cancel %s %s", sku, id) }
 func (f full) Pay(_ context.Context, sku, id, ref string) error {
 	return f.did("pay %s %s %s", sku, id, ref)
@@ -275,6 +276,23 @@ func TestAudit(t *testing.T) {
 		check.Must(t, json.Unmarshal(body, &got))
 		if got != c.want {
 			t.Errorf("audit with units on %s: got %+v, want %+v", c.reserveOn, got, c.want)
+		}
+	}
+}
+
+// An audit or a sale whose numbers cannot be read is an error.
+func TestUnread(t *testing.T) {
+	for call, fails := range map[string]*fake{
+		"GET /v1/admin/sales/S/audit":  {blind: errors.New("no stock level")},
+		"GET /v1/sales/S":              {blind: errors.New("no stock level")},
+		"GET /v1/admin/sales/S/audit ": {err: errors.New("no orders")},
+		"GET /v1/admin/sales/S/orders": {err: errors.New("no orders")},
+	} {
+		f := &fake{}
+		h := opened(t, full{f}, f)
+		f.err, f.blind = fails.err, fails.blind
+		if status, _, body := send(t, h, call, ""); status != 503 {
+			t.Errorf("call %s with errors %v, %v: got %d %s, want 503", call, f.err, f.blind, status, body)
 		}
 	}
 }
