@@ -6,10 +6,12 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"flashsale/inventory/coalesce"
 	"flashsale/loadtest/servers/servertest/check"
 )
 
@@ -134,4 +136,52 @@ func TestCommandOfEndedContextIsNotSent(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: ":1"})
 	defer func() { _ = rdb.Close() }()
 	check.Is(t, New(rdb, time.Minute, nil).Do(ctx, "PING").Err(), gone)
+}
+
+// silent is a server that does not answer.
+type silent struct{ redis.Hook }
+
+func (silent) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (silent) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		<-ctx.Done()
+		cmd.SetErr(ctx.Err())
+		return ctx.Err()
+	}
+}
+
+func (silent) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		<-ctx.Done()
+		for _, cmd := range cmds {
+			cmd.SetErr(ctx.Err())
+		}
+		return ctx.Err()
+	}
+}
+
+// If the server does not answer, a caller fails within twice the timeout, whatever the number of
+// callers ahead of it.
+func TestCallersOfASilentServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = time.Second
+		rdb := redis.NewClient(&redis.Options{Addr: ":1", PoolSize: 2}) // one call at a time
+		defer func() { _ = rdb.Close() }()
+		rdb.AddHook(silent{})
+		s := New(rdb, timeout, nil)
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 5 * MaxBatch {
+			all.Go(func() {
+				if err := s.Do(t.Context(), "GET", "k").Err(); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, coalesce.ErrLate) {
+					t.Errorf("command to a silent server: got error %v, want a timeout", err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took > 2*timeout {
+			t.Errorf("callers of a silent server: got the last error after %v, want it after at most %v", took, 2*timeout)
+		}
+	})
 }
