@@ -86,7 +86,9 @@ func TestTermsAreRequired(t *testing.T) {
 		put("S", func(m map[string]any) { delete(m, field) }).names(field)
 		put("S", func(m map[string]any) { m[field] = nil }).names(field)
 	}
-	put("S", func(m map[string]any) { m["reserve_on"] = nil }).names("reserve_on")
+	for _, value := range []any{nil, ""} {
+		put("S", func(m map[string]any) { m["reserve_on"] = value }).names("reserve_on")
+	}
 	for _, at := range []string{"2026-01-01T1:00:00Z", "2026-01-01T01:00:00,5Z", "2026-01-01t01:00:00z", "2026-01-01 01:00:00Z", "2026-01-01T01:00:00+24:00", ""} {
 		put("S", func(m map[string]any) { m["opens_at"] = at }).names("opens_at")
 	}
