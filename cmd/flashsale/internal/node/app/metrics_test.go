@@ -11,12 +11,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
-	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
-	"flashsale/orders/keeper"
-	"flashsale/ratelimit/admission"
 )
 
 // The metrics pass Prometheus's linter. More buyers, orders and sales add no series. All
