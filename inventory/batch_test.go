@@ -208,47 +208,6 @@ func TestTooManyCallers(t *testing.T) {
 	})
 }
 
-// If a caller of a batch gives up, the other callers receive their answers.
-func TestBatchSurvivesACallerThatGivesUp(t *testing.T) {
-	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		const callers = 4
-		for quitter := range callers {
-			h, sku := pause(t, rdb, beforeRedis, 10, 10)
-			// The node knows Redis's clock, so no call is sent twice.
-			h.state(sku).clock.saw(time.Now().UnixMilli())
-			h.fill(t)
-			ctx, cancel := context.WithCancel(t.Context())
-			var errs [callers]error
-			quit := make(chan struct{})
-			for i := range callers {
-				ctx := ctx
-				if i != quitter {
-					ctx = t.Context()
-				}
-				h.call(ctx, order(sku, fmt.Sprint("o", i), "ann"), func(_ Reservation, err error) {
-					if errs[i] = err; i == quitter {
-						close(quit)
-					}
-				})
-				h.queued(t, i+1)
-			}
-			h.free <- struct{}{} // one of the first two calls returns, and the batch is sent
-			<-h.calls
-			cancel()
-			<-quit
-			h.release()
-			for i, err := range errs {
-				if (i == quitter) != errors.Is(err, context.Canceled) || i != quitter && err != nil {
-					t.Errorf("batch that caller %d left: caller %d got error %v, want an error only for the caller that left", quitter, i, err)
-				}
-				if !taken(t, h.KeeperGate, sku, fmt.Sprint("o", i)) {
-					t.Errorf("batch that caller %d left: order o%d has no units, want them", quitter, i)
-				}
-			}
-		}
-	})
-}
-
 // Redis accepts connections but does not answer.
 func TestRedisDoesNotAnswer(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {

@@ -184,21 +184,6 @@ func bigStock(holds, buyers int) truth {
 	return s
 }
 
-// The gate has far more holds than Lua can pass to one command.
-func TestInstallManyHolds(t *testing.T) {
-	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		const n = 20_000
-		g, sku := newGate(rdb, patient), newSKU()
-		install(t, g, sku, 0, bigStock(n, n))
-		if view := inspect(t, g, sku); view.Holds != n || !view.Open {
-			t.Errorf("gate of many holds: got %d holds, open %v, want %d holds of an open gate", view.Holds, view.Open, n)
-		}
-		if got := rdb.HLen(t.Context(), keys.Buyers(sku)).Val(); got != n+1 { // with the marker
-			t.Errorf("buyers of the gate: got %d fields, want %d", got, n+1)
-		}
-	})
-}
-
 // The calls have the largest sizes that the documentation allows.
 func TestLargestCalls(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {

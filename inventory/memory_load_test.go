@@ -16,6 +16,7 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
+// The gate has far more holds and buyers than Lua can pass to one command.
 func TestMemoryOf20000Buyers(t *testing.T) {
 	onEachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const n = 20_000

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -76,51 +75,6 @@ func TestCallersShareCalls(t *testing.T) {
 			t.Error("twin with 602 calls: it passes, so the check proves nothing")
 		}
 	})
-}
-
-// A caller that gives up returns at once. If it was still waiting, it takes no token. If
-// its call was in flight, its token is spent. Other callers are not affected. A caller
-// that makes the call itself waits for the answer, unless its deadline is near.
-func TestCallerGivesUp(t *testing.T) {
-	_, client := startEmbedded(t)
-	loaded(t, client)
-	g := newDelay(client)
-	l := New(client, patient)
-	five := parse(t, "1/h:5")
-	start := func(ctx context.Context, b Bucket) chan error {
-		done := make(chan error, 1)
-		go func() {
-			_, err := l.Allow(ctx, 1, b)
-			done <- err
-		}()
-		return done
-	}
-	ctx, giveUp := context.WithTimeout(t.Context(), 50*time.Minute) // shorter than the timeout of a call
-	inFlight := start(ctx, forBuyer("in-flight", five))
-	check.Eventually(t, "a call is in flight", func() bool { return g.holds() == 1 })
-	patient, cancel := context.WithCancel(t.Context())
-	second := start(patient, forBuyer("second", five))
-	check.Eventually(t, "two calls are in flight", func() bool { return g.holds() == 2 })
-	waiting := start(ctx, forBuyer("waiting", five))
-	check.Eventually(t, "one caller waits", func() bool { return l.queue.Len() == 3 })
-	other := start(t.Context(), forBuyer("other", five))
-	check.Eventually(t, "two callers wait", func() bool { return l.queue.Len() == 4 })
-
-	giveUp()
-	cancel()
-	for _, done := range []chan error{inFlight, waiting} {
-		check.Is(t, <-done, context.Canceled)
-	}
-	close(g.open)
-	for _, done := range []chan error{second, other} {
-		if err := <-done; err != nil {
-			t.Errorf("caller that did not give up: got error %v, want none", err)
-		}
-	}
-	for id, want := range map[string]int64{"in-flight": 4, "second": 4, "waiting": 5, "other": 4} {
-		b := forBuyer(id, five)
-		check.Eventually(t, id+" has the expected tokens left", func() bool { return left(t, client, b) == want })
-	}
 }
 
 // alone returns a limiter without a server, for a bubble of testing/synctest.

@@ -78,7 +78,8 @@ func object(t *testing.T, body string) (map[string]any, string) {
 	return o, strings.Join(names, " ")
 }
 
-// The error for an invalid request names the field that is wrong.
+// The error for an invalid request names the field that is wrong. Programs differ in how they read a
+// name in another case or a repeated field, so both are wrong.
 func TestBadRequests(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		p := serve(t, s, kit.Sale("S", 10, 10), nil)
@@ -104,6 +105,15 @@ func TestBadRequests(t *testing.T) {
 			{"no name", `{1:"S","quantity":1}`, "", "body"},
 			{"byte order mark", "\ufeff" + good, "", "body"},
 			{"surrogate without its pair", `{"sku":"\ud800","quantity":1}`, "", "body"},
+			{"a name in another case", `{"SKU":"S","sku":"S","quantity":1}`, "", "SKU"},
+			{"a name that folds", `{"ſku":"S","sku":"S","quantity":1}`, "", "ſku"},
+			{"a field twice", `{"sku":"T","sku":"S","quantity":1}`, "", "sku"},
+			{"a field twice, once escaped", `{"sku":"S","\u0073ku":"S","quantity":1}`, "", "sku"},
+			{"a field twice in a field", `{"sku":"S","quantity":{"a":1,"a":1}}`, "", "a"},
+			{"an object", `{"sku":{"a":"}","quantity":1},"quantity":1}`, "", "sku"},
+			{"a list", `{"quantity":1,"sku":["S",{"sku":"S"}]}`, "", "sku"},
+			{"spaces and escapes", " \t{\n\"sku\" : \"\\\"}\\\\\" ,\r\"quantity\" : 1 } ", "", "sku"},
+			{"no UTF-8", "{\"sku\":\"S\xff\",\"quantity\":1}", "", "body"},
 			{"unknown field", `{"sku":"S","quantity":1,"price":0}`, "", "price"},
 			{"quantity a string", `{"sku":"S","quantity":"1"}`, "", "quantity"},
 			{"quantity a fraction", `{"sku":"S","quantity":1.5}`, "", "quantity"},
@@ -140,9 +150,10 @@ func TestBadRequests(t *testing.T) {
 		if _, err := f.ask("POST", "/v1/orders", good, "Idempotency-Key: a", "Idempotency-Key: b"); !errors.As(err, new(*orders.InvalidError)) {
 			t.Errorf("two keys: got error %v, want an invalid request", err)
 		}
-		for _, media := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json; ;", "application/jsonx"} {
+		for _, media := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json; ;", "application/jsonx", "application/json; charset=utf-16", "application/json; charset=latin1"} {
 			check.Is(t, check.Err(f.ask("POST", "/v1/orders", good, "Content-Type: "+media)), httpapi.ErrMediaType)
 		}
+		check.Is(t, check.Err(f.ask("POST", "/v1/orders", good, "Content-Type: application/json", "Content-Type: text/plain")), httpapi.ErrMediaType)
 		check.Is(t, check.Err(f.ask("POST", "/v1/orders", `{"sku":"other","quantity":1}`)), orders.ErrNotFound)
 		if rows := kit.RowsOf(t, p.store.DB); len(rows) != 0 {
 			t.Errorf("orders after invalid requests: got %d, want none", len(rows))
@@ -158,6 +169,7 @@ func TestBadRequests(t *testing.T) {
 				t.Errorf("bad request to %s: got error %v, want the names %s", path, err, names)
 			}
 		}
+		check.Must(t, check.Err(f.ask("POST", "/v1/orders", `{"\u0073k\u0075":"S","quantity":1}`)))
 		for _, media := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON"} {
 			if w, err := f.ask("POST", "/v1/orders", good, "Content-Type: "+media); err != nil || w.Code != http.StatusCreated {
 				t.Errorf("Content-Type %s: got %d, error %v, want 201", media, w.Code, err)

@@ -170,6 +170,8 @@ func TestBadVoidsAndCharges(t *testing.T) {
 			{pay, `{"payment_ref":"r","currency":"eur"}`, "currency"}, {pay, `{"payment_ref":"r","currency":""}`, "currency"},
 			{pay, `{"payment_ref":"r","currency":"EURO"}`, "currency"}, {pay, `{"payment_ref":"r","currency":978}`, "currency"},
 			{pay, `{"payment_ref":"r","Amount":1999}`, "Amount"}, {pay, `{"amount":1999}`, "payment_ref"},
+			{pay, `{"payment_ref":"a","payment_ref":"b"}`, "payment_ref"}, {pay, `{"Payment_Ref":"a","payment_ref":"a"}`, "Payment_Ref"},
+			{pay, `{"payment_ref":null}`, "payment_ref"}, {pay, `{"payment_ref":"ä"}`, "payment_ref"}, {pay, `{"payment_ref":"a b"}`, "payment_ref"},
 		} {
 			var invalid *orders.InvalidError
 			if _, err := f.ask("POST", bad.path, bad.body); !errors.As(err, &invalid) || invalid.Fields[bad.field] == "" {

@@ -279,25 +279,6 @@ func TestSharedTransactionEndsWithAnyKeeper(t *testing.T) {
 	}
 }
 
-// A keeper that loses its lock while it waits returns at once, and its batch is not committed.
-func TestLostKeeperLeavesGroup(t *testing.T) {
-	store := migrated(t, servertest.OpenSQL(t, servers.KindEmbedded))
-	g := newFullGroup(t, NewGroupCommit(store, 500, 24, time.Minute, new(Counters)))
-	over := errors.New("the lease is over")
-	ctx, lose := context.WithCancelCause(t.Context())
-	g.join(ctx, kept(t, store, "A")[0], func(_ []orders.Decision, err error) {
-		if !errors.Is(err, over) {
-			t.Errorf("lost keeper: got error %v, want %v", err, over)
-		}
-	})
-	lose(over)
-	g.members.Wait()
-	g.free()
-	if err := g.Wait(t.Context()); err != nil || len(kit.RowsOf(t, store.DB)) > 0 {
-		t.Errorf("group after the lost keeper: got error %v and %d rows, want none", err, len(kit.RowsOf(t, store.DB)))
-	}
-}
-
 // A commit that hangs does not delay the next one for longer than the timeout.
 func TestHungCommitDoesNotDelayOthers(t *testing.T) {
 	store := migrated(t, servertest.OpenSQL(t, servers.KindReal))

@@ -38,29 +38,6 @@ func (x examination) run(t *testing.T, broken twins) {
 	})
 }
 
-// A held lock cannot be acquired by its own process or by another one. TestConformance covers
-// mutual exclusion among many concurrent callers.
-func TestHeldLockIsExclusive(t *testing.T) {
-	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
-		ctx, a, b := check.Context(t), s.client(t, lease.Config{}, sc), s.client(t, lease.Config{}, sc)
-		l, err := a.TryAcquire(ctx, "lock:{sku}")
-		check.Must(t, err)
-		for _, c := range []*Client{a, b} {
-			if _, err := c.TryAcquire(ctx, "lock:{sku}"); !errors.Is(err, lease.ErrHeld) {
-				return fmt.Errorf("second acquire: got error %v, want lease.ErrHeld", err)
-			}
-		}
-		return l.Release(ctx)
-	}).run(t, twins{
-		"acquire that overwrites a held lock": func(sc *onredis.Scripts) {
-			sc.Acquire = redis.NewScript(`redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 0`)
-		},
-		"no lock at all": func(sc *onredis.Scripts) {
-			sc.Acquire, sc.Release = redis.NewScript(`return 0`), redis.NewScript(`return 1`)
-		},
-	})
-}
-
 // A's lease ends, B acquires the lock, and A releases it: B must keep the lock.
 func TestLateReleaseKeepsNextHolder(t *testing.T) {
 	const key = "lock:{sku}"

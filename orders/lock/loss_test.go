@@ -14,72 +14,47 @@ import (
 	"flashsale/orders/lock/lease"
 )
 
-// Another client overwrites the lock. The holder loses it at the next renewal, before its lease
-// ends.
-func TestRenewalDetectsStolenLock(t *testing.T) {
+// Another client overwrites the lock, or Redis loses it. The holder loses the lock at the next
+// renewal, before its lease ends. The renewal does not change the key.
+func TestRenewalDetectsLoss(t *testing.T) {
 	const key, leased = "lock:{sku}", 6 * time.Second
-	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
-		ctx := check.Context(t)
-		rdb := s.connect(t)
-		c := s.client(t, lease.Config{Lease: leased}, sc)
-		l, err := c.TryAcquire(ctx, key)
-		if err != nil {
-			return err
-		}
-		if err := rdb.Set(ctx, key, "thief", 0).Err(); err != nil {
-			return err
-		}
-		c.leases.Renew(ctx, time.Now().Add(leased/3))
-		if err := l.Context().Err(); err == nil {
-			return errors.New("context after a renewal that found another token: got it alive, want it ended")
-		}
-		if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrNotMine) {
-			return fmt.Errorf("context of the stolen lock: got cause %v, want lease.ErrLost and lease.ErrNotMine", cause)
-		}
-		if err := l.Release(ctx); !errors.Is(err, lease.ErrNotMine) {
-			return fmt.Errorf("release: got error %v, want lease.ErrNotMine", err)
-		}
-		if holder := rdb.Get(ctx, key).Val(); holder != "thief" {
-			return fmt.Errorf("key of the lock: got %q, want the thief's token", holder)
-		}
-		return nil
-	}).run(t, twins{
-		"renewal that does not compare the token": func(sc *onredis.Scripts) {
-			sc.Renew = redis.NewScript(`redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1`)
+	for how, c := range map[string]struct {
+		lose         func(context.Context, *redis.Client) error
+		cause        error
+		holder       string // afterwards
+		broken, twin string
+	}{
+		"stolen": {
+			func(ctx context.Context, rdb *redis.Client) error { return rdb.Set(ctx, key, "thief", 0).Err() }, lease.ErrNotMine, "thief",
+			"renewal that does not compare the token", `redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1`,
 		},
-	})
-}
-
-// Redis loses the key. The lock is lost, and the renewal does not create the key again.
-func TestRenewalDetectsMissingKey(t *testing.T) {
-	const key, leased = "lock:{sku}", 6 * time.Second
-	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
-		ctx := check.Context(t)
-		rdb := s.connect(t)
-		c := s.client(t, lease.Config{Lease: leased}, sc)
-		l, err := c.TryAcquire(ctx, key)
-		if err != nil {
-			return err
-		}
-		if err := rdb.FlushAll(ctx).Err(); err != nil {
-			return err
-		}
-		c.leases.Renew(ctx, time.Now().Add(leased/3))
-		if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, lease.ErrExpired) {
-			return fmt.Errorf("context of the lock without a key: got cause %v, want lease.ErrLost and lease.ErrExpired", cause)
-		}
-		if n := rdb.Exists(ctx, key).Val(); n != 0 {
-			return errors.New("renewal of a missing key: got the key again, want none")
-		}
-		if err := l.Release(ctx); !errors.Is(err, lease.ErrExpired) {
-			return fmt.Errorf("release: got error %v, want lease.ErrExpired", err)
-		}
-		return nil
-	}).run(t, twins{
-		"renewal that acquires the lock again": func(sc *onredis.Scripts) {
-			sc.Renew = redis.NewScript(`redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1`)
+		"missing": {
+			func(ctx context.Context, rdb *redis.Client) error { return rdb.FlushAll(ctx).Err() }, lease.ErrExpired, "",
+			"renewal that acquires the lock again", `redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1`,
 		},
-	})
+	} {
+		t.Run(how, func(t *testing.T) {
+			examination(func(t *testing.T, s server, sc onredis.Scripts) error {
+				ctx, rdb := check.Context(t), s.connect(t)
+				client := s.client(t, lease.Config{Lease: leased}, sc)
+				l, err := client.TryAcquire(ctx, key)
+				if err := errors.Join(err, c.lose(ctx, rdb)); err != nil {
+					return err
+				}
+				client.leases.Renew(ctx, time.Now().Add(leased/3))
+				if cause := context.Cause(l.Context()); !errors.Is(cause, lease.ErrLost) || !errors.Is(cause, c.cause) {
+					return fmt.Errorf("context of the lost lock: got cause %v, want lease.ErrLost and %w", cause, c.cause)
+				}
+				if err := l.Release(ctx); !errors.Is(err, c.cause) {
+					return fmt.Errorf("release: got error %v, want %w", err, c.cause)
+				}
+				if holder := rdb.Get(ctx, key).Val(); holder != c.holder {
+					return fmt.Errorf("key of the lock: got %q, want %q", holder, c.holder)
+				}
+				return nil
+			}).run(t, twins{c.broken: func(sc *onredis.Scripts) { sc.Renew = redis.NewScript(c.twin) }})
+		})
+	}
 }
 
 // Renewals receive no answer. The lock's context ends while the server still has the key.

@@ -24,29 +24,6 @@ func know(t *testing.T, s server, sc onredis.Scripts) {
 	}
 }
 
-// The answer to an acquire is lost, and go-redis repeats the request. The lock is held.
-func TestAcquireSucceedsAfterLostReply(t *testing.T) {
-	examination(func(t *testing.T, s server, sc onredis.Scripts) error {
-		ctx := check.Context(t)
-		know(t, s, sc)
-		p := newWire(t, s)
-		c := p.client(t, lease.Config{}, sc)
-		lost := p.LoseAnswers(1, with(sc.Acquire.Hash()))
-		l, err := c.TryAcquire(ctx, "lock:{sku}")
-		if lost() != 1 {
-			t.Fatalf("lost answers: got %d, want 1", lost())
-		}
-		if err != nil {
-			return err
-		}
-		return l.Release(ctx)
-	}).run(t, twins{
-		"acquire by SET NX, which rejects its own repetition": func(sc *onredis.Scripts) {
-			sc.Acquire = redis.NewScript(`if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return 0 end return math.max(1, redis.call('PTTL', KEYS[1]))`)
-		},
-	})
-}
-
 // All answers to an acquire are lost. The call returns ErrUnknown, and the key that the script
 // has set is deleted.
 func TestLostAcquireLeavesNoKey(t *testing.T) {

@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"flashsale/inventory/coalesce"
 	"flashsale/inventory/coalesce/pipeline"
 	"flashsale/loadtest/servers/servertest/check"
-	"flashsale/orders/lock/internal/onredis"
 	"flashsale/orders/lock/lease"
 )
 
@@ -57,30 +53,24 @@ func isScript(cmd redis.Cmder) bool { return strings.HasPrefix(cmd.Name(), "eval
 
 // crowd runs n concurrent calls of ask. A hook blocks the first calls, up to the sender's limit
 // of calls in flight. All later calls wait for one pipeline. Once all calls have begun, crowd
-// calls ready, which may be nil, and unblocks the first calls. On a slow machine, calls may
-// return with a timeout before all have begun. In this case crowd does not wait for the missing
-// calls.
+// calls ready, which may be nil, and unblocks the first calls.
 func crowd(t *testing.T, c *Client, s *pipeline.Sender, n int, ask func(i int) error, ready func()) (errs []error, pipelines int) {
 	t.Helper()
 	g := &gate{open: make(chan struct{})}
 	c.store.RDB.AddHook(g)
 	errs = make([]error, n)
 	var all sync.WaitGroup
-	var returned atomic.Int64
 	for i := range n {
-		all.Go(func() {
-			errs[i] = ask(i)
-			returned.Add(1)
-		})
+		all.Go(func() { errs[i] = ask(i) })
 		if i < s.Group.MaxInFlight { // wait for the call, so that it does not share a pipeline
 			check.Eventually(t, "the call is in flight", func() bool {
 				g.mu.Lock()
 				defer g.mu.Unlock()
-				return g.stopped == i+1 || returned.Load() > 0
+				return g.stopped == i+1
 			})
 		}
 	}
-	check.Eventually(t, "all calls have begun", func() bool { return s.Group.Len() == n || returned.Load() > 0 })
+	check.Eventually(t, "all calls have begun", func() bool { return s.Group.Len() == n })
 	if ready != nil {
 		ready()
 	}
@@ -126,31 +116,6 @@ func TestConcurrentCallersSharePipeline(t *testing.T) {
 	})
 }
 
-// One caller's context ends while it waits for a shared pipeline. The other callers acquire
-// their locks, and the lock of that caller is not held.
-func TestCancelledCallerLeavesNoLock(t *testing.T) {
-	eachStore(t, func(t *testing.T, s server) {
-		ctx, c := check.Context(t), s.idle(t, lease.Config{})
-		gone, cancel := context.WithCancel(ctx)
-		errs, _ := crowd(t, c, c.store.Asking, 20, func(i int) error {
-			mine := ctx
-			if i == 10 {
-				mine = gone
-			}
-			_, err := c.TryAcquire(mine, numbered(i))
-			return err
-		}, cancel)
-		for i, err := range errs {
-			if (i == 10) != errors.Is(err, context.Canceled) {
-				t.Errorf("caller %d: got error %v, want context.Canceled for caller 10 only", i, err)
-			}
-		}
-		if n := s.connect(t).Exists(ctx, numbered(10)).Val(); n != 0 {
-			t.Error("lock of the cancelled caller: got it held, want it free")
-		}
-	})
-}
-
 // The answers to several releases are lost. Each release reports success, because Redis has
 // run it. In the broken twin, go-redis repeats the releases by itself, and the repeated ones
 // report ErrExpired.
@@ -190,41 +155,6 @@ func TestReleasesSucceedAfterLostReplies(t *testing.T) {
 			if once != (expired == 0) {
 				t.Errorf("releases with lost answers, once=%v: got %d of %d with ErrExpired, want none only if once is set", once, expired, len(locks))
 			}
-		}
-	})
-}
-
-// If the server does not answer, a waiting caller fails after one timeout, whatever the number
-// of callers ahead of it.
-func TestWaitingCallersFailAfterOneTimeout(t *testing.T) {
-	eachStore(t, func(t *testing.T, s server) {
-		var errs []error
-		var pipelines int
-		for begun, timeout := false, 300*time.Millisecond; !begun; timeout *= 2 { // longer on a slow machine
-			if timeout > time.Minute {
-				t.Fatal("callers: they never began together, want them in one pipeline")
-			}
-			c := s.idle(t, lease.Config{Lease: 3 * timeout, Timeout: timeout})
-			know(t, s, c.store.Scripts)
-			callers := c.store.Asking.Group.MaxInFlight + 3*pipeline.MaxBatch
-			errs, pipelines = crowd(t, c, c.store.Asking, callers, func(i int) error {
-				_, err := c.store.Scripts.Acquire.Run(check.Context(t), c.store.Asking, onredis.Keys(numbered(i)), "token", 1000, "1", "", 0, "").Int64()
-				return err
-			}, func() {
-				begun = c.store.Asking.Group.Len() == callers
-				time.Sleep(2 * timeout) // longer than a caller may wait
-			})
-		}
-		failed := 0
-		for _, err := range errs {
-			if errors.Is(err, coalesce.ErrLate) || errors.Is(err, context.DeadlineExceeded) {
-				failed++
-			} else if err != nil {
-				t.Errorf("acquire while the server is silent: got error %v, want none or a timeout", err)
-			}
-		}
-		if pipelines != 0 || failed < 3*pipeline.MaxBatch {
-			t.Errorf("callers of a silent server: got %d failed calls and %d pipelines, want at least %d and 0", failed, pipelines, 3*pipeline.MaxBatch)
 		}
 	})
 }

@@ -18,13 +18,6 @@ import (
 	"flashsale/orders/store"
 )
 
-// withOtherDatabase returns the stores of another installation: the same Redis, and another database.
-func withOtherDatabase(t *testing.T, s *servers.Stores) *servers.Stores {
-	other := *s
-	other.SQL = servertest.OpenSQL(t, s.Kind)
-	return &other
-}
-
 // placesOwn places orders through p, and fails the test if an order that p reports as durable is
 // not in the database of p. It returns the number of durable orders.
 func placesOwn(t *testing.T, p *shop, buyers int) (durable int) {
@@ -73,7 +66,7 @@ func TestSecondDatabaseStops(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		a := open(t, s, nil)
 		a.put(t, kit.Sale("S", 100, 2))
-		b := build(t, withOtherDatabase(t, s), func(c *Config) { c.Wait = time.Second })
+		b := build(t, servertest.WithOtherSQL(t, s), func(c *Config) { c.Wait = time.Second })
 		kit.PutSale(t, b.store, kit.Sale("S", 100, 2))
 		stopped := make(chan error, 1)
 		go func() { stopped <- b.Run(t.Context()) }()
@@ -103,7 +96,7 @@ func TestDatabasesThatCannotTell(t *testing.T) {
 		a := open(t, s, short)
 		a.put(t, kit.Sale("S", 100, 2))
 		placesOwn(t, a, 3)
-		b := build(t, withOtherDatabase(t, s), short)
+		b := build(t, servertest.WithOtherSQL(t, s), short)
 		var sales []orders.Sale
 		var nodes []store.Node
 		check.Must(t, a.store.DB.Find(&sales).Error)

@@ -505,6 +505,16 @@ func TestChangesWaitForTheBarrier(t *testing.T) {
 	}
 }
 
+// undoFeed undoes the migration to the feed, by its statements.
+func undoFeed(down string, exec func(statement string)) {
+	for statement := range strings.SplitSeq(strings.TrimSpace(down), ";") {
+		if strings.TrimSpace(statement) != "" {
+			exec(statement)
+		}
+	}
+	exec("DELETE FROM goose_db_version WHERE version_id = 2")
+}
+
 // A database of the version before the feed, with orders in it, is upgraded, and the feed reports
 // all of them.
 func TestMigrateToTheFeed(t *testing.T) {
@@ -517,12 +527,7 @@ func TestMigrateToTheFeed(t *testing.T) {
 		script, err := migrations.ReadFile("migrations/" + folder + "/00002_changes.sql")
 		check.Must(t, err)
 		_, down, _ := strings.Cut(string(script), "-- +goose Down")
-		for statement := range strings.SplitSeq(strings.TrimSpace(down), ";") {
-			if strings.TrimSpace(statement) != "" {
-				kit.Exec(t, s.DB, statement)
-			}
-		}
-		kit.Exec(t, s.DB, "DELETE FROM goose_db_version WHERE version_id = 2")
+		undoFeed(down, func(statement string) { kit.Exec(t, s.DB, statement) })
 		if n, err := s.Migrate(t.Context()); n != 1 || err != nil {
 			t.Fatalf("Migrate: got %d migrations, error %v, want 1", n, err)
 		}
@@ -550,12 +555,7 @@ func TestMigrateToTheFeedAfterACrash(t *testing.T) {
 		check.Must(t, err)
 	}
 	for killed := range len(statements) + 1 {
-		for statement := range strings.SplitSeq(strings.TrimSpace(down), ";") {
-			if strings.TrimSpace(statement) != "" {
-				exec(statement)
-			}
-		}
-		exec("DELETE FROM goose_db_version WHERE version_id = 2")
+		undoFeed(down, exec)
 		for _, statement := range statements[:killed] {
 			exec(statement)
 		}

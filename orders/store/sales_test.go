@@ -13,37 +13,6 @@ import (
 	"flashsale/orders/internal/kit"
 )
 
-// Two operators have read the same sale, and each adds units. With If-Match the second change is
-// refused. Without If-Match it overwrites the first.
-func TestTwoRestocks(t *testing.T) {
-	servertest.EachSQL(t, func(t *testing.T, sql string) {
-		store := openStore(t, sql)
-		for _, c := range []struct {
-			name    string
-			matches bool
-			second  error
-			total   int64
-		}{
-			{"with If-Match", true, orders.ErrPrecondition, 15},
-			{"without", false, nil, 13},
-		} {
-			read, err := store.PutSale(t.Context(), kit.Sale("S", 10, 1))
-			check.Must(t, err)
-			var conditions []orders.Precondition
-			if c.matches {
-				conditions = append(conditions, ifVersion(read))
-			}
-			first, second := read, read
-			first.Total, second.Total = 15, 13
-			check.Must(t, check.Err(store.PutSale(t.Context(), first, conditions...)))
-			check.Is(t, check.Err(store.PutSale(t.Context(), second, conditions...)), c.second)
-			if got, err := store.Sale(t.Context(), "S"); err != nil || got.Total != c.total {
-				t.Errorf("restocks, %s: got %d units, error %v, want %d", c.name, got.Total, err, c.total)
-			}
-		}
-	})
-}
-
 // ifVersion is the precondition that the sale has not changed since it was read.
 func ifVersion(read orders.Sale) orders.Precondition {
 	return orders.IfMatch(`"` + read.Version() + `"`)

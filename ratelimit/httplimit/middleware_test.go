@@ -130,11 +130,3 @@ func TestMiddleware(t *testing.T) {
 	server.Close()
 	want(get("b2"), 503, "unavailable", "", "1")
 }
-
-func BenchmarkSetHeaders(b *testing.B) {
-	h := map[string][]string{}
-	r := ratelimit.Result{Allowed: true, Bucket: "buyer", Limit: parse(b, "5/s:10"), Remaining: 9}
-	for b.Loop() {
-		SetHeaders(h, r)
-	}
-}

@@ -6,10 +6,12 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"flashsale/inventory/coalesce"
 	"flashsale/loadtest/servers/servertest/check"
 )
 
@@ -87,8 +89,11 @@ func (h demoted) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 func (demoted) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(_ context.Context, cmds []redis.Cmder) error {
 		for _, cmd := range cmds {
-			if cmd.Args()[0] == "write" {
+			switch cmd.Args()[0] {
+			case "write":
 				cmd.SetErr(readOnly{})
+			case "gone":
+				cmd.SetErr(errors.New("sent although its caller has given up"))
 			}
 		}
 		return nil
@@ -96,7 +101,7 @@ func (demoted) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipel
 }
 
 // A read succeeds on a demoted master. The rejected writes of its pipeline are sent
-// again, except with Once.
+// again, except with Once. The command of a caller that has given up is not sent.
 func TestDemotedMaster(t *testing.T) {
 	for _, once := range []bool{false, true} {
 		rdb := redis.NewClient(&redis.Options{Addr: ":1", PoolSize: 2}) // one call at a time
@@ -105,20 +110,29 @@ func TestDemotedMaster(t *testing.T) {
 		s := New(rdb, time.Minute, nil)
 		s.Once = once
 		var all sync.WaitGroup
-		errs := make([]error, 4)
-		ask := func(i int, name string) { all.Go(func() { errs[i] = s.Do(t.Context(), name, "k").Err() }) }
-		ask(0, "first")
+		errs := make([]error, 5)
+		ctx, giveUp := context.WithCancel(t.Context())
+		ask := func(ctx context.Context, i int, name string) {
+			all.Go(func() { errs[i] = s.Do(ctx, name, "k").Err() })
+		}
+		ask(t.Context(), 0, "first")
 		<-h.under
-		for i, name := range []string{"read", "write", "write"} {
-			ask(i+1, name)
+		for i, name := range []string{"read", "write", "write", "gone"} {
+			caller := t.Context()
+			if name == "gone" {
+				caller = ctx
+			}
+			ask(caller, i+1, name)
 			for s.Group.Len() != i+2 {
 				runtime.Gosched()
 			}
 		}
+		giveUp()
 		close(h.free)
 		all.Wait()
 		_ = rdb.Close()
-		for i, err := range errs {
+		check.Is(t, errs[4], context.Canceled)
+		for i, err := range errs[:4] {
 			if refused := once && i > 1; (err != nil) != refused {
 				t.Errorf("writes with Once %v, command %d: got error %v, want an error only for a resent write with Once", once, i, err)
 			}
@@ -134,4 +148,52 @@ func TestCommandOfEndedContextIsNotSent(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: ":1"})
 	defer func() { _ = rdb.Close() }()
 	check.Is(t, New(rdb, time.Minute, nil).Do(ctx, "PING").Err(), gone)
+}
+
+// silent is a server that does not answer.
+type silent struct{ redis.Hook }
+
+func (silent) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (silent) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		<-ctx.Done()
+		cmd.SetErr(ctx.Err())
+		return ctx.Err()
+	}
+}
+
+func (silent) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		<-ctx.Done()
+		for _, cmd := range cmds {
+			cmd.SetErr(ctx.Err())
+		}
+		return ctx.Err()
+	}
+}
+
+// If the server does not answer, a caller fails within twice the timeout, whatever the number of
+// callers ahead of it.
+func TestCallersOfASilentServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = time.Second
+		rdb := redis.NewClient(&redis.Options{Addr: ":1", PoolSize: 2}) // one call at a time
+		defer func() { _ = rdb.Close() }()
+		rdb.AddHook(silent{})
+		s := New(rdb, timeout, nil)
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 5 * MaxBatch {
+			all.Go(func() {
+				if err := s.Do(t.Context(), "GET", "k").Err(); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, coalesce.ErrLate) {
+					t.Errorf("command to a silent server: got error %v, want a timeout", err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took > 2*timeout {
+			t.Errorf("callers of a silent server: got the last error after %v, want it after at most %v", took, 2*timeout)
+		}
+	})
 }

@@ -135,6 +135,14 @@ func OpenSQL(tb testing.TB, kind string) (sql string) {
 	return dsn
 }
 
+// WithOtherSQL returns the stores of another installation: the Redis of s, and another database.
+func WithOtherSQL(tb testing.TB, s *servers.Stores) *servers.Stores {
+	tb.Helper()
+	other := *s
+	other.SQL = OpenSQL(tb, s.Kind)
+	return &other
+}
+
 // wantReal skips the test if FLASHSALE_TEST_REAL is off.
 func wantReal(tb testing.TB) {
 	tb.Helper()

@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	_ "github.com/go-sql-driver/mysql"
@@ -27,6 +26,7 @@ func want(ran []string) bool {
 
 // Each call of Each gets empty stores, although earlier tests have written to theirs.
 func TestEachStartsEmpty(t *testing.T) {
+	seen := map[string]bool{}
 	for range 2 {
 		var ran []string
 		servertest.Each(t, func(t *testing.T, s *servers.Stores) {
@@ -40,7 +40,10 @@ func TestEachStartsEmpty(t *testing.T) {
 			if n != 1 {
 				t.Errorf("visits: got %d, want 1", n)
 			}
-			if s.Kind == servers.KindEmbedded {
+			if seen[s.SQL] {
+				t.Errorf("database %s: got it twice, want a new database per test", s.SQL)
+			}
+			if seen[s.SQL] = true; s.Kind == servers.KindEmbedded {
 				return
 			}
 			db, err := sql.Open("mysql", s.SQL)
@@ -52,23 +55,5 @@ func TestEachStartsEmpty(t *testing.T) {
 		if !want(ran) {
 			t.Errorf("kinds: got %v, want every kind", ran)
 		}
-	}
-}
-
-func TestEachSQL(t *testing.T) {
-	seen := map[string]bool{}
-	for range 2 {
-		servertest.EachSQL(t, func(t *testing.T, sql string) {
-			if seen[sql] {
-				t.Errorf("database %s: got it twice, want a new database per test", sql)
-			}
-			seen[sql] = true
-			if embedded := strings.Contains(t.Name(), "/embedded"); embedded != strings.HasPrefix(sql, "sqlite:") {
-				t.Errorf("test %s: got database %s, want SQLite only if embedded", t.Name(), sql)
-			}
-		})
-	}
-	if len(seen) < 2 {
-		t.Errorf("databases: got %v, want at least two", seen)
 	}
 }

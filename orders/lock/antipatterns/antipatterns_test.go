@@ -88,6 +88,28 @@ func (s *scene) ours() *lock.Client {
 	return lock.New(s.rdb, config)
 }
 
+// oursOutlived is a plot with our lock: A works longer than its lease, and then releases the lock,
+// which B has acquired.
+func oursOutlived(s *scene) error {
+	s.say("A acquires the lock, and works longer than its lease")
+	a, err := s.ours().TryAcquire(s.ctx, key)
+	check.Must(s, err)
+	s.pass(long)
+	s.say("B and C try to acquire the lock; the script is atomic, so only one of them succeeds")
+	b, err := s.ours().TryAcquire(s.ctx, key)
+	check.Must(s, err)
+	if s.acquires(s.ours()) {
+		return errBoth
+	}
+	s.say("A releases the lock by one script, on any connection: %v", a.Release(s.ctx))
+	s.say("C tries to acquire the lock while B holds it")
+	if s.acquires(s.ours()) {
+		return errBoth
+	}
+	s.say("B releases the lock")
+	return b.Release(s.ctx)
+}
+
 // long is a lease that ends only if a plot advances the clock.
 const long = time.Hour
 

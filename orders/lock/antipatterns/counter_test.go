@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-
-	"flashsale/loadtest/servers/servertest/check"
 )
 
 // INCR and PEXPIRE in one script acquire a lock that always ends. But its value is a count, and
@@ -39,22 +37,7 @@ return n`)
 					}
 					return nil
 				},
-				func(s *scene) error {
-					s.say("A acquires the lock: its value is a token of A")
-					a, err := s.ours().TryAcquire(s.ctx, key)
-					check.Must(s, err)
-					s.pass(long)
-					s.say("B acquires the lock")
-					if !s.acquires(s.ours()) {
-						s.Fatal("client B: got the lock held, want it free")
-					}
-					s.say("A releases the lock: %v", a.Release(s.ctx))
-					s.say("C tries to acquire the lock while B holds it")
-					if s.acquires(s.ours()) {
-						return errBoth
-					}
-					return nil
-				})
+				oursOutlived)
 		})
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"flashsale/loadtest/servers/servertest/check"
 )
 
 // getset is the lock that the Redis documentation of SETNX described for years. The value is
@@ -65,7 +63,7 @@ func TestAntipatternGetSetLoserOverwrites(t *testing.T) {
 			return errors.New("the holder cannot release its lock, and all clients wait")
 		}
 		return nil
-	}, oursAfterDeath)
+	}, oursOutlived)
 }
 
 // A holder whose lock has ended deletes the lock of the next holder.
@@ -83,7 +81,7 @@ func TestAntipatternGetSetStaleDelete(t *testing.T) {
 			return errBoth // C5 and C6
 		}
 		return nil
-	}, oursAfterDeath)
+	}, oursOutlived)
 }
 
 // A client whose clock is ahead acquires a lock that has not ended.
@@ -109,23 +107,4 @@ func TestAntipatternGetSetClockAhead(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-func oursAfterDeath(s *scene) error {
-	s.say("C3 acquires the lock, and works longer than its lease")
-	c3, err := s.ours().TryAcquire(s.ctx, key)
-	check.Must(s, err)
-	s.pass(long)
-	s.say("C4 and C5 try to acquire the lock; the script is atomic, so only one of them succeeds")
-	c5, err := s.ours().TryAcquire(s.ctx, key)
-	check.Must(s, err)
-	if s.acquires(s.ours()) {
-		return errBoth
-	}
-	s.say("C3 releases the lock: %v", c3.Release(s.ctx))
-	if s.acquires(s.ours()) {
-		return errBoth // C5 and C6
-	}
-	s.say("C5 releases the lock")
-	return c5.Release(s.ctx)
 }

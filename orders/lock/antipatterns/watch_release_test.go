@@ -68,20 +68,5 @@ func TestAntipatternWatchOnAnotherConnection(t *testing.T) {
 			return errBoth
 		}
 		return nil
-	}, func(s *scene) error {
-		s.say("A acquires the lock")
-		a, err := s.ours().TryAcquire(s.ctx, key)
-		check.Must(s, err)
-		s.pass(long)
-		s.say("B acquires the lock")
-		if !s.acquires(s.ours()) {
-			s.Fatal("client B: got the lock held, want it free")
-		}
-		s.say("A releases the lock by one script, on any connection: %v", a.Release(s.ctx))
-		s.say("C tries to acquire the lock while B holds it")
-		if s.acquires(s.ours()) {
-			return errBoth
-		}
-		return nil
-	})
+	}, oursOutlived)
 }

@@ -42,26 +42,6 @@ func TestOrdersPerBuyer(t *testing.T) {
 	})
 }
 
-// A buyer could invent any number of payment references. Ten claims per order are recorded,
-// and further payments are refused without a row.
-func TestRefundClaimsAreLimited(t *testing.T) {
-	t.Parallel()
-	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
-		n := start(t, s, nil)
-		n.put("S", 100, 2, 900)
-		op, where := n.token("op", true), n.sold("S", "ann").where()
-		n.cancel("ann", where).want(200)
-		for range 2 {
-			for i := range 15 {
-				n.pay("ann", where, fmt.Sprint("invented-", i)).want(409, "order_closed")
-			}
-			if claims := strings.Count(n.send("GET", "/v1/admin/refunds?limit=100", op, "").body, `"payment_ref"`); claims != 10 {
-				t.Errorf("refund claims of one order: got %d, want 10", claims)
-			}
-		}
-	})
-}
-
 // Placing, paying and cancelling take from one bucket of a buyer.
 func TestBuyersLimitCountsPaymentsAndCancellations(t *testing.T) {
 	t.Parallel()

@@ -210,7 +210,8 @@ func TestLocationBehindAPrefix(t *testing.T) {
 	}
 }
 
-// The text of a refusal names what has happened.
+// The text of a refusal names what has happened. A buyer could invent any number of payment
+// references, so an order has ten claims at most.
 func TestTextOfOrderClosed(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), nil)
@@ -227,6 +228,9 @@ func TestTextOfOrderClosed(t *testing.T) {
 		if recorded := strings.Contains(text, "a refund claim is recorded"); recorded != (i < 10) {
 			t.Errorf("payment %d of a cancelled order: got the text %q, want it to say that a claim is recorded: %t", i, text, i < 10)
 		}
+	}
+	if claims := strings.Count(n.send("GET", "/v1/admin/refunds?limit=100", n.token("op", true), "").want(200).body, `"payment_ref"`); claims != 10 {
+		t.Errorf("refund claims of one order: got %d, want 10", claims)
 	}
 	expired := n.orderBy("S", "ann", "k2").want(201).where()
 	check.Must(t, n.store.DB.Exec("UPDATE orders SET status = 'expired', closed_at = expires_at WHERE id = ?", strings.TrimPrefix(expired, "/v1/orders/")).Error)

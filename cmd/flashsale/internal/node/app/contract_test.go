@@ -109,28 +109,6 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// A malformed request is rejected with the name of the faulty field, and changes nothing.
-// TestBadRequests of httpapi lists all malformed requests, and TestBadTokensAreRefused of
-// auth all malformed tokens.
-func TestBadInput(t *testing.T) {
-	t.Parallel()
-	s := servertest.Open(t, servers.KindEmbedded)
-	n := start(t, s, nil)
-	n.put("S", 10, 2, 900).want(201)
-	ann, op := n.token("ann", false), n.token("op", true)
-	n.send("POST", "/v1/orders", ann, `{"sku":`).want(400, "invalid_request").contains(`"field":"body"`)
-	n.send("POST", "/v1/orders", ann, `{"sku":"S","quantity":1}`, "Content-Type: text/plain").want(415, "unsupported_media_type")
-	for _, token := range []string{"", ann + "x"} {
-		n.send("POST", "/v1/orders", token, `{"sku":"S","quantity":1}`).want(401, "unauthorized")
-	}
-	bad := n.send("PUT", "/v1/admin/sales/T", op, `{"name":"","price":-1,"currency":"euro","total":-5,"reserve_on":"later"}`)
-	for _, field := range []string{"name", "price", "currency", "total", "per_buyer_limit", "opens_at", "closes_at", "payment_window_s", "reserve_on"} {
-		bad.want(400).contains(`"field":"` + field + `"`)
-	}
-	n.send("PUT", "/v1/admin/sales/T", op, `{"reserve_on":""}`).want(400).contains(`"field":"reserve_on"`)
-	n.audit("S").contains(`"available":10`)
-}
-
 // A 429 has the rate limit headers and does not affect other buyers.
 func TestRateLimited(t *testing.T) {
 	t.Parallel()

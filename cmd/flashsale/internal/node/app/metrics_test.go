@@ -8,17 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
-	"flashsale/inventory"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
-	"flashsale/orders/keeper"
-	"flashsale/ratelimit/admission"
 )
 
 // The metrics pass Prometheus's linter. More buyers, orders and sales add no series. All
@@ -101,21 +96,4 @@ func series(text string) (all []string) {
 		}
 	}
 	return all
-}
-
-// BenchmarkMetrics measures the cost to count an order, if 100 orders share a script call and
-// a transaction. The cost to count its request is in package web.
-func BenchmarkMetrics(b *testing.B) {
-	const share = 100
-	m := newMetrics(prometheus.NewRegistry())
-	seconds := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "lag", Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12)})
-	b.ReportAllocs()
-	for i := range b.N {
-		m.decision(admission.Decision{Route: "place", Outcome: admission.Allowed})
-		seconds.Observe(0.003)
-		if i%share == 0 {
-			m.batch(inventory.Batch{Requests: share, Took: time.Millisecond})
-			m.commit(&keeper.Commit{Orders: make([]inventory.QueuedOrder, share), Took: time.Millisecond})
-		}
-	}
 }

@@ -18,13 +18,6 @@ import (
 	"flashsale/orders/store"
 )
 
-// withOtherDatabase returns the stores of another installation: the same Redis, and another database.
-func withOtherDatabase(t *testing.T, s *servers.Stores) *servers.Stores {
-	other := *s
-	other.SQL = servertest.OpenSQL(t, s.Kind)
-	return &other
-}
-
 // copyRows copies all rows of the database of from to that of to.
 func copyRows(t *testing.T, from, to *servers.Stores) {
 	t.Helper()
@@ -56,7 +49,7 @@ func TestCopyOfDatabaseOnSameRedis(t *testing.T) {
 		production := start(t, s, named)
 		production.put("S", 100, 9, 900)
 		before := production.sold("S", "ann")
-		staging := withOtherDatabase(t, s)
+		staging := servertest.WithOtherSQL(t, s)
 		copyRows(t, s, staging)
 		cfg := testConfig(t, staging)
 		cfg.Node, cfg.Lease = "node-1", time.Second // do not wait for the end of the copied heartbeat
@@ -95,7 +88,7 @@ func TestNamespacesDoNotMeet(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Stores) {
 		nodes := map[string]*node{}
-		for name, stores := range map[string]*servers.Stores{"": s, "a": withOtherDatabase(t, s), "b": withOtherDatabase(t, s)} {
+		for name, stores := range map[string]*servers.Stores{"": s, "a": servertest.WithOtherSQL(t, s), "b": servertest.WithOtherSQL(t, s)} {
 			nodes[name] = start(t, stores, func(c *Config) {
 				c.Namespace, c.Node, c.LimitBuyer = name, "same", parseLimit(t, "100/h:100")
 			})

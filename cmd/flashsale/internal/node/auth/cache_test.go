@@ -77,29 +77,3 @@ func TestCacheIsBounded(t *testing.T) {
 		t.Errorf("cached tokens: got %d, want %d", n, entries)
 	}
 }
-
-func BenchmarkVerify(b *testing.B) {
-	v, err := New(Config{Secret: secret})
-	check.Must(b, err)
-	var tokens []string
-	for n := range 4096 {
-		token, err := v.Sign(fmt.Sprintf("buyer-%d", n), false, time.Hour)
-		check.Must(b, err)
-		tokens = append(tokens, "Bearer "+token)
-	}
-	run := func(b *testing.B, verify func(string) (Identity, error)) {
-		b.ReportAllocs()
-		b.RunParallel(func(p *testing.PB) {
-			for n := 0; p.Next(); n++ {
-				if _, err := verify(tokens[n%len(tokens)]); err != nil {
-					b.Errorf("verify a token: got error %v, want none", err)
-					return
-				}
-			}
-		})
-	}
-	b.Run("cached", func(b *testing.B) { run(b, v.FromHeader) })
-	b.Run("parsed", func(b *testing.B) {
-		run(b, func(header string) (Identity, error) { return v.parse(header[len("Bearer "):]) })
-	})
-}

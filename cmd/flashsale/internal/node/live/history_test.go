@@ -149,15 +149,3 @@ func TestHistoriesAreBounded(t *testing.T) {
 		t.Errorf("known sales after a removal: got %d, want 50", len(h.last))
 	}
 }
-
-// BenchmarkHistory measures record with 1,000 open sales that do not change.
-func BenchmarkHistory(b *testing.B) {
-	sales := make([]orders.Sale, 1000)
-	for i := range sales {
-		sales[i] = selling(fmt.Sprint(i), 10, 0)
-	}
-	h := newHistories()
-	for i := range b.N {
-		h.record(noon.Add(time.Duration(i%3600)*time.Second), sales, nil)
-	}
-}

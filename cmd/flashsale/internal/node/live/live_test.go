@@ -151,17 +151,6 @@ func TestAnswered(t *testing.T) {
 	}
 }
 
-// BenchmarkAnswered measures the cost to count an order.
-func BenchmarkAnswered(b *testing.B) {
-	l := New(Config{})
-	l.takeBySale([]string{"S"})
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			l.CountResponse("S", 409, 27*time.Microsecond)
-		}
-	})
-}
-
 func TestQuantile(t *testing.T) {
 	bounds := []float64{.001, .01, .1}
 	for _, c := range []struct {

@@ -7,10 +7,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gin-gonic/gin"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // If the client has gone away, the request is counted as "gone", whatever its response.
@@ -61,17 +59,4 @@ func TestFailureCountersExistFromTheStart(t *testing.T) {
 	if got := after[`flashsale_http_requests_total{code="unavailable",method="GET",route="/v1/sales",status="503"`]; got != "1" || len(after) != len(before) {
 		t.Errorf("metrics after a 503: got the value %q and %d series, want 1 and %d", got, len(after), len(before))
 	}
-}
-
-// BenchmarkMetrics measures the cost to count a request.
-//
-//	go test -run - -bench Metrics ./cmd/flashsale/internal/node/web ./cmd/flashsale/internal/node/app
-func BenchmarkMetrics(b *testing.B) {
-	m := newMetrics(prometheus.NewRegistry())
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			m.request("/v1/orders", "POST", 409, "sold_out", 27*time.Microsecond)
-		}
-	})
 }
