@@ -71,8 +71,8 @@ type Config struct {
 	Payments     float64 // share of accepted orders that are paid; orders neither paid nor cancelled stay pending
 
 	Seed int64 // fixes kinds, quantities and fates, but not the timing of requests
-	// Lacks names features that the shop does not have, in addition to those that it names
-	// itself (GET /v1/about). The load test does not use them, and their checks do not apply.
+	// Lacks names features that the shop does not have. The features in the shop's answer to
+	// GET /v1/about are added. The load test does not use them, and their checks do not apply.
 	Lacks   []judge.Feature
 	FailIf  []report.Threshold // limits for figures of the report
 	Control string             // directory with the report of a run with InFlight 1; the report compares it; may be empty

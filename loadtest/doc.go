@@ -5,13 +5,15 @@
 // its clients received, the audit of the sale and the list of stored orders. It uses
 // these packages:
 //
-//	judge   gives the verdict: a pure function of that evidence
-//	report  writes figures, text, JSON and HTML
-//	client  makes the calls of the contract
-//	gentle  sends a crowd to watch; it gives no verdict
+//	judge    gives the verdict: a pure function of that evidence
+//	report   writes figures, text, JSON and HTML
+//	client   makes the calls of the contract
+//	adapter  puts other people's shops behind the contract
+//	gentle   sends a crowd to watch; it gives no verdict
 //
 // The files follow the order of a run:
 //
+//	about.go     what the shop lacks
 //	config.go    what to attack, at which rate, and which share of buyers does what
 //	scenario.go  a Config as a file, with phases and several sales
 //	run.go       the steps, from opening the sales to the reports

@@ -9,8 +9,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// A shop that lacks a feature fails, or is not judged, unless it says so. If it does, in
-// GET /v1/about or with --lacks, the other promises are still judged.
+// A shop that lacks a feature does not pass unless the feature is listed in GET /v1/about or in
+// Config.Lacks. If it is, the other promises are still judged.
 func TestLacks(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -190,7 +190,7 @@ func (o *Operator) Offer(ctx context.Context) (sale Offer, err error) {
 	return sale, err
 }
 
-// About reads what the shop says about itself.
+// About reads the description of the shop.
 func (o *Operator) About(ctx context.Context) (about judge.About, err error) {
 	_, err = o.Call(ctx, http.MethodGet, "/v1/about", nil, &about)
 	return about, err

@@ -68,7 +68,7 @@ func runLatency(ctx context.Context, l *bench, rows []Row) error {
 }
 
 // yardstick returns samples of three echoes, two bare transactions and two bare writes to Redis.
-// An order waits for the syncs of about two such writes beside its transaction.
+// An order also waits for the syncs of about two such writes.
 func yardstick(echoes, transactions, writes []sample) []sample {
 	sum := make([]sample, len(echoes))
 	for i := range sum {
