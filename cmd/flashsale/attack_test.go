@@ -28,6 +28,17 @@ func TestFlagsOverrideScenario(t *testing.T) {
 	}
 }
 
+// --serial is a limit of one call in flight.
+func TestInFlightFlags(t *testing.T) {
+	for want, f := range map[int]attackFlags{1: {Serial: true}, 7: {InFlight: 7}} {
+		c, err := f.config(streams{})
+		check.Must(t, err)
+		if c.InFlight != want {
+			t.Errorf("calls in flight of %+v: got %d, want %d", f, c.InFlight, want)
+		}
+	}
+}
+
 func TestScenarioFlags(t *testing.T) {
 	out, _, err := command(t, "demo", "--scenario", "list")
 	if err != nil || !strings.Contains(out, "sneaker-drop") || strings.Contains(out, "VERDICT") {
@@ -42,6 +53,9 @@ func TestScenarioFlags(t *testing.T) {
 		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--scenario", "bots", "--sku", "mine"}, "--sku: cannot be combined with --scenario"},
 		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--scenario", missing}, "no such file or example"},
 		{[]string{"demo", "--shape", "wave"}, "wave"},
+		{[]string{"demo", "--serial", "--in-flight", "3"}, "--serial and --in-flight can't be used together"},
+		{[]string{"demo", "--fail-if", "speed>3"}, `--fail-if: "speed" is no figure of the JSON report`},
+		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--lacks", "kees"}, `--lacks: unknown feature "kees"`},
 		// These fail before the first request.
 		{[]string{"loadtest", "--target", "http://127.0.0.1:1", "--report", os.Args[0] + "/out"}, "save the report in " + os.Args[0]},
 		{[]string{"compare", "--report", os.Args[0] + "/out", "no-such-variant"}, "save the report in " + os.Args[0]},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,7 @@ const asProgram = "TEST_AS_FLASHSALE"
 func TestMain(m *testing.M) {
 	gin.SetMode(gin.ReleaseMode)
 	adjustAttack = func(c *loadtest.Config) {
-		c.InFlight, c.Timeout, c.Patience = 16, patience, patience
+		c.InFlight, c.Timeout, c.Patience = cmp.Or(c.InFlight, 16), patience, patience
 		if strings.Contains(c.Command, "--strategy") {
 			c.Repair = time.Millisecond // no broken variant repairs its drift
 		}
