@@ -29,6 +29,9 @@ func attack(ctx context.Context, c Config, crowd *crowd, conns *http.Client, run
 	// The followers get the other half of InFlight. Without it, a server that hangs
 	// could leave them no connection.
 	inFlight := cmp.Or((c.InFlight+1)/2, attackWorkers)
+	if c.InFlight > 0 && c.CancelShare+c.Payments == 0 { // no followers
+		inFlight = c.InFlight
+	}
 	attacker := vegeta.NewAttacker(
 		vegeta.Client(conns),
 		vegeta.Workers(uint64(min(64, inFlight))),

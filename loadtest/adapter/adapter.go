@@ -36,7 +36,7 @@ type About = judge.About
 // client stops waiting.
 //
 // An error other than the errors of this package means that the outcome is unknown. The client
-// then makes the same call again.
+// then makes the same call again, except for Order if the shop lacks judge.Keys.
 type Shop interface {
 	About() About
 
@@ -46,7 +46,8 @@ type Shop interface {
 
 	// Order orders units for a buyer, up to the step after which the shop owes the buyer the
 	// units. It returns ErrSoldOut or ErrLimit if the shop refuses the order for that reason.
-	// If the shop has no idempotency keys, Order only stores key where Rows finds it.
+	// If the shop has no idempotency keys, Order stores key with the order, for example as a
+	// note, so that Rows can return it. It ignores key if there is no place for it.
 	Order(ctx context.Context, sku, buyer, key string, units int) (Order, error)
 
 	// Rows reads all accepted orders of sku from the shop. The results of Order must not be

@@ -16,6 +16,18 @@ type About struct {
 	Emulates []Feature `json:"emulates"` // features that the adapter adds, so that they say nothing about the shop
 }
 
+// String returns name, version and settings. A nil *About is this project's service.
+func (a *About) String() string {
+	if a == nil {
+		return "this project's service"
+	}
+	text := strings.TrimSpace(a.Name + " " + a.Version)
+	if a.Settings != "" {
+		text += ", " + a.Settings
+	}
+	return text
+}
+
 // Feature is a part of the contract that a shop may lack.
 type Feature string
 
@@ -24,7 +36,7 @@ const (
 	Keys        Feature = "keys"          // a repeated idempotency key returns the same order
 	Limit       Feature = "limit"         // a buyer's units are limited
 	Auditing    Feature = "audit"         // an operator can read an audit
-	Counter     Feature = "counter"       // the audit's available units are a count of their own, not total minus sold
+	Counter     Feature = "counter"       // the available units of the audit are a stock level, and not the total minus the orders
 	Cancelling  Feature = "cancel"        // an order can be cancelled
 	Paying      Feature = "pay"           // an order is paid by a call of its own
 	CancelOrPay Feature = "cancel-or-pay" // of a cancellation and a payment of one order, only one takes effect
@@ -101,8 +113,9 @@ func AuditOf(sku string, total int, reserveOn string, rows []Row) Audit {
 }
 
 // withKeys returns the rows with the keys that they lack, because a shop without keys may
-// not store them. A row gets the key whose client received the row's id. Otherwise it gets
-// the next key of its buyer without an announcement, those without any answer first.
+// not store them. A row without a key gets the key of the request that was answered with the
+// row's id. If there is none, it gets a key of its buyer that was not answered with an order.
+// Keys whose outcome is unknown come first.
 func (c *Index) withKeys(rows []Row) []Row {
 	open := map[string][]*Outcome{}
 	for _, doubted := range []bool{true, false} {

@@ -84,8 +84,9 @@ func (c *Index) count(v *Verdict) {
 
 // exercised records the checks that no event of the run has put to the test.
 func (c *Index) exercised(v *Verdict) {
-	var soldOut, replay, second, cancelled bool
+	var accepted, soldOut, replay, second, cancelled bool
 	for _, o := range c.Outcomes {
+		accepted = accepted || o.Announced != nil
 		for _, r := range o.Requests {
 			// Only a sold_out of the attack counts. Fresh buyers end with sold_out in
 			// every run, but an oversell needs many buyers who compete for the last
@@ -108,6 +109,7 @@ func (c *Index) exercised(v *Verdict) {
 			v.Unexercised = append(v.Unexercised, Gap{[]string{what}, why, do})
 		}
 	}
+	note(accepted, "acceptance", "no order was accepted", "read the answers and the server's log")
 	// If a check found a violation, it was exercised.
 	taking := "order"
 	if c.OnPayment() {

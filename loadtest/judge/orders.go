@@ -1,5 +1,7 @@
 package judge
 
+import "cmp"
+
 // These checks compare announced orders, rows and keys with each other. The constants of
 // the same names define what they count.
 
@@ -13,7 +15,7 @@ func (c *Index) lost(v *Verdict) {
 				f.add("%s, announced to %s for key %s, has no row", id, o.Buyer, o.Key)
 			case row.Buyer != o.Buyer || row.SKU != c.SKU || row.Quantity != o.Quantity:
 				f.add("%s was announced to %s for %d of %s, its row says %s, %d of %s",
-					id, o.Buyer, o.Quantity, c.SKU, row.Buyer, row.Quantity, row.SKU)
+					id, o.Buyer, o.Quantity, c.SKU, cmp.Or(row.Buyer, "no buyer"), row.Quantity, row.SKU)
 			case row.Status == Rejected:
 				f.add("%s, announced to %s, was rejected afterwards", id, o.Buyer)
 			case c.OnPayment() && row.Status != Paid && !c.payment(o, id).ConfirmedAt.IsZero():

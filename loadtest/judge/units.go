@@ -16,8 +16,12 @@ func (c *Index) oversold(v *Verdict) {
 	if c.OnPayment() {
 		rows = "paid"
 	}
-	v.violation(Oversold, v.Oversold, "%s beyond the %d on sale: clients were promised %d, rows %s hold %d, the audit reports %d oversold.",
-		Plural(v.Oversold, "unit"), c.Total, promised, rows, stored, c.Audit.Oversold)
+	audit := ""
+	if !c.lacks(Auditing) {
+		audit = Sprintf(", the audit reports %d oversold", c.Audit.Oversold)
+	}
+	v.violation(Oversold, v.Oversold, "%s beyond the %d on sale: clients were promised %d, rows %s hold %d%s.",
+		Plural(v.Oversold, "unit"), c.Total, promised, rows, stored, audit)
 }
 
 func (c *Index) undersold(v *Verdict) {
@@ -31,8 +35,12 @@ func (c *Index) undersold(v *Verdict) {
 	// Visitors may have closed orders after the last fresh buyer, so units that they
 	// held only for a while are not counted.
 	v.Undersold = max(0, c.Total-v.Pending-v.Paid-(c.visitors.wanted-c.visitors.units))
-	v.violation(Undersold, v.Undersold, "%s of %d stranded: fresh buyers received sold_out while %d were pending and %d paid; the gate has %d available.",
-		Plural(v.Undersold, "unit"), c.Total, v.Pending, v.Paid, c.Audit.Available)
+	gate := ""
+	if !c.lacks(Auditing) {
+		gate = Sprintf("; the gate has %d available", c.Audit.Available)
+	}
+	v.violation(Undersold, v.Undersold, "%s of %d stranded: fresh buyers received sold_out while %d were pending and %d paid%s.",
+		Plural(v.Undersold, "unit"), c.Total, v.Pending, v.Paid, gate)
 }
 
 func (c *Index) overLimit(v *Verdict) {

@@ -151,8 +151,11 @@ func (v *Verdict) ExitCode() int {
 func (v *Verdict) NotJudged() []Gap {
 	list := slices.Concat(v.Gaps, v.Unexercised)
 	if v.Undecided {
-		list = append(list, Gap{[]string{History}, "the search for an order of events that explains all answers took too long, and was given up",
-			"leave fewer requests without an answer: a lower --rate, or a longer --timeout"})
+		do := "leave fewer requests without an answer: a lower --rate, or a longer --timeout"
+		if v.Oversold > 0 {
+			do = "mend the oversell first, because an oversold sale has no such order"
+		}
+		list = append(list, Gap{[]string{History}, "the search for an order of events that explains all answers took too long, and was given up", do})
 	}
 	if v.NoFeed && !slices.Contains(v.Inapplicable, Untold) {
 		list = append(list, Gap{feedChecks, "not exercised, because the server has no feed of changes", "start the server with --changes"})

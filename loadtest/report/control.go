@@ -29,8 +29,8 @@ func ReadControl(dir string, shop *judge.About) (string, error) {
 		err = errors.New("it covers several sales, want one")
 	case !d.Serial:
 		err = errors.New("its calls overlapped, want a run with --serial")
-	case d.Shop == nil || d.Shop.Name != shop.Name || d.Shop.Version != shop.Version || d.Shop.Settings != shop.Settings:
-		err = errors.New("it is about another shop, version or settings")
+	case d.Shop == nil || d.Shop.String() != shop.String():
+		err = fmt.Errorf("it is about %v, want %v", d.Shop, shop)
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the report of the control in %s: %w", dir, err)

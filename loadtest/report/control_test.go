@@ -21,8 +21,8 @@ func TestReadControl(t *testing.T) {
 		"passed":           {lacking, func(*Config) {}, "passed: 9 orders, one at a time", ""},
 		"failed":           {func(e *judge.Evidence) { lacking(e); e.Audit.Available = 2 }, func(*Config) {}, "did not pass", ""},
 		"orders overlap":   {lacking, func(c *Config) { c.Serial = false }, "", "its calls overlapped"},
-		"another version":  {lacking, func(c *Config) { c.Shop.Version = "1.3" }, "", "another shop, version or settings"},
-		"this project":     {lacking, func(c *Config) { c.Shop = nil }, "", "another shop, version or settings"},
+		"another version":  {lacking, func(c *Config) { c.Shop.Version = "1.3" }, "", "it is about Toy 1.3, SQLite, want Toy 1.2, SQLite"},
+		"this project":     {lacking, func(c *Config) { c.Shop = nil }, "", "it is about this project's service, want Toy 1.2, SQLite"},
 		"no report at all": {nil, nil, "", "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {

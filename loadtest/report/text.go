@@ -148,11 +148,7 @@ func (c Config) shop() (facts [][2]string) {
 	if c.Shop == nil {
 		return nil
 	}
-	about := strings.TrimSpace(c.Shop.Name + " " + c.Shop.Version)
-	if c.Shop.Settings != "" {
-		about += ", " + c.Shop.Settings
-	}
-	facts = append(facts, [2]string{"shop", about})
+	facts = append(facts, [2]string{"shop", c.Shop.String()})
 	if len(c.Shop.Lacks) > 0 {
 		facts = append(facts, [2]string{"lacks", judge.JoinFeatures(c.Shop.Lacks)})
 	}
@@ -191,7 +187,7 @@ func (rep *Report) facts() [][2]string {
 	}
 	facts := [][2]string{
 		{"sale", terms},
-		{"attack", judge.Sprintf("%s by %s, %s asked, %.0f/s sent",
+		{"attack", judge.Sprintf("%s by %s, %s, %.0f/s sent",
 			judge.Plural(rep.Attempts, "order"), judge.Plural(rep.Buyers, "buyer"), rep.Schedule, rep.OfferedPerS)},
 		{"answers", reasons(rep.Reasons)},
 		{"orders", orders},
