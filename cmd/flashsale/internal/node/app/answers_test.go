@@ -142,7 +142,7 @@ func TestHeadersOfAnswers(t *testing.T) {
 		if strings.HasPrefix(path, "/v1/admin/") {
 			token = n.token("op", true)
 		}
-		path := strings.NewReplacer("{sku}", "S", "{id}", id).Replace(path)
+		path := strings.NewReplacer("{sku}", "S", "{id}", id, "{file}", "docs.css").Replace(path)
 		query := map[string]string{"/v1/admin/orders": "?buyer=ann", "/v1/live": "?sku=S"}[path]
 		if path == "/v1/live" { // its GET does not end
 			token = ""

@@ -18,7 +18,7 @@ import (
 )
 
 var routes = sync.OnceValues(func() (routers.Router, error) {
-	for _, text := range []string{"text/html", "text/event-stream", "application/yaml"} {
+	for _, text := range []string{"text/html", "text/css", "text/event-stream", "application/yaml"} {
 		openapi3filter.RegisterBodyDecoder(text, openapi3filter.PlainBodyDecoder)
 	}
 	doc, err := openapi3.NewLoader().LoadFromData(web.OpenAPI)

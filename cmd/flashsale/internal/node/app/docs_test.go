@@ -1,63 +1,122 @@
 package app
 
 import (
-	"html"
-	"os/exec"
-	"regexp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"flashsale/cmd/flashsale/internal/node/web"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
-// Each command of /docs works when it is pasted into a shell.
-func TestDocsCanBePasted(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"bash", "curl"} {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skip(err)
-		}
-	}
+// startDemo starts a node of a demo, and waits until the node has created its sale.
+func startDemo(t *testing.T) *node {
+	t.Helper()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo, c.Changes = true, true })
-	page := string(n.send("GET", "/docs", "", "").ok().body)
-	// The stream of a sale ends when its reader exits, here after the first line. A client
-	// repeats a call that was answered with 503.
-	script := []string{`set -e
-		curl() {
-			echo curl "$@" >&2
-			if [[ $* == */v1/live* ]]; then command curl -sSN --fail "$@" 2>/dev/null | grep -q ^retry; else command curl -sS --retry 9 --fail-with-body "$@"; fi
-		}`}
-	var newest, put, order string
-	for _, pre := range regexp.MustCompile(`(?s)<pre>(.*?)</pre>`).FindAllStringSubmatch(page, -1) {
-		line := html.UnescapeString(pre[1])
-		switch {
-		case strings.Contains(line, "flashsale token"): // signs with the server's secret
-		case strings.Contains(line, "/demo/crowd"): // would order in parallel to the script
-		case strings.HasPrefix(line, "ORDER="):
-			newest = line
-		case strings.HasPrefix(line, "curl -X PUT"): // opens the sale, so it comes first
-			// The same buyer orders again, possibly before a cancelled unit is released.
-			put = strings.Replace(line, `"per_buyer_limit": 2`, `"per_buyer_limit": 9`, 1)
-		case strings.HasPrefix(line, "curl -X POST") && strings.Contains(line, `"quantity"`):
-			order = line
-		default:
-			script = append(script, line)
+	check.Eventually(t, "the demo has a sale", func() bool { return n.send("GET", "/v1/sales/"+demoSKU, "", "").known().status == 200 })
+	return n
+}
+
+// Each request of openapi.yaml is accepted with its example.
+func TestExamplesCanBeSent(t *testing.T) {
+	t.Parallel()
+	n := startDemo(t)
+	doc, err := openapi3.NewLoader().LoadFromData(web.OpenAPI)
+	check.Must(t, err)
+	body := func(op *openapi3.Operation) string {
+		if op.RequestBody == nil {
+			return ""
+		}
+		text, err := json.Marshal(op.RequestBody.Value.Content["application/json"].Example)
+		check.Must(t, err)
+		return string(text)
+	}
+	sent := 0
+	for _, path := range slices.Sorted(maps.Keys(doc.Paths.Map())) {
+		item := doc.Paths.Value(path)
+		for method, op := range item.Operations() {
+			if path == "/v1/live" || path == "/demo/crowd" { // does not end, or orders in parallel to the test
+				continue
+			}
+			sent++
+			sku, id, buyer := demoSKU, "", fmt.Sprint("buyer-", sent)
+			if op.OperationID == "closeSale" {
+				sku = "closed"
+			}
+			n.send("PUT", "/v1/admin/sales/"+sku, n.token("op", true), body(doc.Paths.Value("/v1/admin/sales/{sku}").Put)).ok()
+			if strings.Contains(path, "{id}") {
+				id = n.sold(sku, buyer).id()
+			}
+			token := ""
+			if op.Security != nil {
+				_, operator := (*op.Security)[0]["operator"]
+				token = n.token(buyer, operator)
+			}
+			url, header := strings.NewReplacer("{sku}", sku, "{id}", id, "{file}", "docs.css").Replace(path), []string(nil)
+			for _, p := range op.Parameters {
+				switch example := p.Value.Schema.Value.Example; {
+				case p.Value.In == "query" && p.Value.Required:
+					url += fmt.Sprint("?", p.Value.Name, "=", example)
+				case p.Value.In == "header" && example != nil:
+					header = append(header, fmt.Sprint(p.Value.Name, ": ", example))
+				}
+			}
+			if a := n.send(method, url, token, body(op), header...).ok(); op.OperationID == "placeOrder" {
+				n.send(method, url, token, body(op), "Idempotency-Key: first-order").replays(a)
+			}
 		}
 	}
-	for i, line := range script {
-		switch {
-		case strings.HasPrefix(line, "BUYER="):
-			script[i] = strings.Join([]string{line, put, order, newest}, "\n")
-		case strings.Contains(line, "POST") && strings.Contains(line, "$ORDER"): // pays or cancels, so it needs a new order
-			script[i] = order + "\n" + newest + "\n" + line
-		}
+	if sent < 25 {
+		t.Errorf("openapi.yaml: got %d requests, want 25 or more", sent)
 	}
-	if len(script) < 20 || !strings.Contains(put, `: 9`) || order == "" || newest == "" {
-		t.Fatalf("script of /docs: got %d commands, want 20 or more: %q", len(script), script)
-	}
-	out, err := exec.CommandContext(t.Context(), "bash", "-c", strings.Join(script, "\n")).CombinedOutput()
-	if err != nil {
-		t.Errorf("script of /docs: a command failed with error %v:\n%s", err, out)
+}
+
+// The page of /docs places an order with its examples and the token of a demo, also behind a path
+// prefix. It is accessible, fits the screen, and sends no request to another host.
+func TestDocsInTheBrowser(t *testing.T) {
+	t.Parallel()
+	chromium := browser(t)
+	for _, as := range looks {
+		t.Run(fmt.Sprint(as.width), func(t *testing.T) {
+			n := startDemo(t)
+			n.put(demoSKU, 5, 2, 900).ok()
+			node, err := url.Parse(n.URL())
+			check.Must(t, err)
+			proxy := httptest.NewServer(http.StripPrefix("/shop", httputil.NewSingleHostReverseProxy(node)))
+			t.Cleanup(func() { proxy.CloseClientConnections(); proxy.Close() })
+			tab := visit(t, chromium, "about:blank")
+			tab.do(chromedp.EmulateViewport(as.width, as.height))
+			tab.in(as.scheme)
+			tab.do(chromedp.Navigate(proxy.URL + "/shop/docs"))
+			tab.until(hasText("tokens", "This server is a demo. Requests are sent with"))
+			const order = "#operations-orders-placeOrder "
+			tab.click(order + ".opblock-summary-control")
+			// Swagger UI ignores clicks until it has read the form. A second order replays the first.
+			tab.until(`((op, answer) => {
+				if (!answer && !op.querySelector('.loading-container')) op.querySelector('.execute')?.click();
+				return answer?.innerText.includes('pending_payment');
+			})(document.querySelector('` + order + `'), document.querySelector('` + order + `.live-responses-table'))`)
+			tab.until(`/shop.v1.orders[^]*Idempotency-Key: first-order/.test(document.querySelector('` + order + `.curl').textContent)`)
+			tab.until(`[...document.querySelectorAll('h3')].some(h => h.textContent.includes('Order some units'))`)
+			tab.until(`document.documentElement.classList.contains('dark-mode') === ` + fmt.Sprint(as.scheme == "dark"))
+			tab.until(`performance.getEntriesByType('resource').every(e => e.name.startsWith(location.origin + '/shop/') || e.name.startsWith('data:'))`)
+			if wide := eval[int](tab, `document.documentElement.scrollWidth`); int64(wide) > as.width {
+				t.Errorf("page of the API: got a width of %d pixels, want at most %d", wide, as.width)
+			}
+			tab.accessible("an order was placed")
+			n.audited(demoSKU, `"sold":1`)
+		})
 	}
 }

@@ -1,12 +1,16 @@
 package web
 
 import (
+	"compress/gzip"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"flashsale/inventory"
+	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders"
 	"flashsale/ratelimit"
 	"flashsale/ratelimit/admission"
@@ -44,6 +49,9 @@ func router(t *testing.T) *Server {
 func TestDescriptionIsValid(t *testing.T) {
 	if err := described(t).Validate(t.Context()); err != nil {
 		t.Errorf("validate openapi.yaml: got error %v, want none", err)
+	}
+	if line := regexp.MustCompile(`(?m)^ +[0-9]+[.)] .*`).Find(OpenAPI); line != nil {
+		t.Errorf("openapi.yaml: got the line %s, which would be an item of a list in Markdown, want another line break", line)
 	}
 }
 
@@ -130,37 +138,106 @@ func TestErrorsOfTheLimiter(t *testing.T) {
 	}
 }
 
-func TestReadablePage(t *testing.T) {
-	get := func(path string) *httptest.ResponseRecorder {
-		w := httptest.NewRecorder()
-		router(t).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+// Each failure of openapi.yaml names its codes and shows an example of each, as the server sends
+// it. Each other JSON response shows an example, which TestDescriptionIsValid validates.
+func TestDescriptionHasExamples(t *testing.T) {
+	sent := map[string]bool{}
+	for _, p := range []problem{
+		newProblem(400, "invalid_request", "The request is malformed."), newProblem(503, "unavailable", unavailable),
+		newProblem(429, "rate_limited", "Too many requests. The header Retry-After contains the time to wait."),
+	} {
+		sent[fmt.Sprint(p.Status, p.Code, p.Title, p.Detail)] = true
+	}
+	for _, f := range failures {
+		sent[fmt.Sprint(f.status, f.code, http.StatusText(f.status), f.detail)] = true
+	}
+	for path, item := range described(t).Paths.Map() {
+		for method, op := range item.Operations() {
+			for status, r := range op.Responses.Map() {
+				if body := r.Value.Content["application/json"]; body != nil && body.Example == nil {
+					t.Errorf("%s %s: response %s has no example, want one", method, path, status)
+				}
+				body := r.Value.Content["application/problem+json"]
+				if body == nil {
+					continue
+				}
+				for _, code := range body.Schema.Value.AllOf[1].Value.Properties["code"].Value.Enum {
+					example := body.Example
+					if e := body.Examples[code.(string)]; e != nil {
+						example = e.Value.Value
+					}
+					p, _ := example.(map[string]any)
+					if text := fmt.Sprint(p["status"], p["code"], p["title"], p["detail"]); p["code"] != code || !sent[text] || !strings.HasPrefix(text, status) {
+						t.Errorf("%s %s: got the example %v of %s %v, want the body that the server sends", method, path, p, status, code)
+					}
+				}
+			}
+		}
+	}
+}
+
+// openapi.yaml and the files of the page are sent compressed if the client accepts that, and are not
+// sent again if the client has them.
+func TestDocsAreServed(t *testing.T) {
+	s := router(t)
+	get := func(path string, header ...string) *httptest.ResponseRecorder {
+		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		for _, line := range header {
+			name, value, _ := strings.Cut(line, ": ")
+			r.Header.Set(name, value)
+		}
+		s.ServeHTTP(w, r)
 		return w
 	}
-	page := get("/docs").Body.String()
-	for _, want := range []string{
-		`<b class="POST">POST</b> /v1/orders/{id}/pay`, "buyer_limit", "per_buyer_limit", "cacheable for a second",
-		"<code>Idempotent-Replayed: true</code>", "string: reserved, pending_payment, paid",
-		`payment_ref</th><td><small>string</small> <em>required</em>`,
-		`<th scope="row">sales[].opens_at</th><td><small>date-time</small>`, // a field of a response
-		`<pre>curl -X POST "http://example.com/v1/orders/$ORDER/pay" -H "Authorization: Bearer $BUYER" --json '{
-  "payment_ref": &#34;p-1&#34;
-}'</pre>`,
-	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("page of the API: got no text %q", want)
+	bundle, err := docs.ReadFile("docs/swagger-ui/swagger-ui-bundle.js")
+	check.Must(t, err)
+	for path, want := range map[string]string{"/openapi.yaml": string(OpenAPI), "/docs/swagger-ui-bundle.js": string(bundle)} {
+		tags := map[string]string{}
+		for accept, encoding := range map[string]string{"": "", "br, gzip;q=0": "", "gzip, br": "gzip", "gzip;q=0.5": "gzip"} {
+			w := get(path, "Accept-Encoding: "+accept)
+			text, tag := w.Body.String(), w.Header().Get("ETag")
+			tags[tag] = encoding
+			if encoding != "" {
+				unpacked, err := gzip.NewReader(w.Body)
+				check.Must(t, err)
+				raw, err := io.ReadAll(unpacked)
+				check.Must(t, err)
+				text = string(raw)
+			}
+			if text != want || w.Header().Get("Content-Encoding") != encoding || w.Header().Get("Vary") != "Accept-Encoding" {
+				t.Errorf("%s for a client that accepts %q: got %d bytes with %v, want %d with the encoding %q", path, accept, len(text), w.Header(), len(want), encoding)
+			}
+			for known, want := range map[string]int{"W/" + tag: 304, `"another"`: 200} {
+				if w := get(path, "Accept-Encoding: "+accept, "If-None-Match: "+known); w.Code != want || want == 304 && w.Body.Len() > 0 {
+					t.Errorf("%s for a client that has %s: got %d with %d bytes, want %d", path, known, w.Code, w.Body.Len(), want)
+				}
+			}
+		}
+		if len(tags) != 2 {
+			t.Errorf("%s: got the tags and encodings %v, want a tag for each encoding", path, tags)
 		}
 	}
-	if len(page) > 100_000 {
-		t.Errorf("page of the API: got %d bytes, want at most 100 kB", len(page))
+	if plain, forwarded := get("/docs").Body.String(), get("/docs", "X-Forwarded-Proto: https").Body.String(); plain != forwarded {
+		t.Errorf("/docs with X-Forwarded-Proto of any client: got %s, want %s", forwarded, plain)
 	}
-	for host, want := range map[string]string{"shop.test:81": "http://shop.test:81", "$(reboot)": "http://localhost:8080"} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/docs", nil)
-		r.Host = host
-		if got := address(r); got != want {
-			t.Errorf("address of the host %s: got %s, want %s", host, got, want)
+	for path, want := range map[string]int{"/docs": 200, "/docs/LICENSE": 200, "/docs/none.js": 404, "/docs/swagger-ui/LICENSE": 404, "/docs/": 404} {
+		if w := get(path); w.Code != want {
+			t.Errorf("GET %s: got %d %s, want %d", path, w.Code, w.Body, want)
 		}
 	}
-	if got := get("/openapi.yaml").Body.String(); got != string(OpenAPI) {
-		t.Errorf("/openapi.yaml: got %.80q, want the embedded description", got)
+}
+
+// The files of Swagger UI have the checksums of README.md.
+func TestLibraryIsUnmodified(t *testing.T) {
+	readme, err := docs.ReadFile("docs/swagger-ui/README.md")
+	check.Must(t, err)
+	entries, err := docs.ReadDir("docs/swagger-ui")
+	check.Must(t, err)
+	for _, entry := range entries {
+		text, err := docs.ReadFile("docs/swagger-ui/" + entry.Name())
+		check.Must(t, err)
+		if line := fmt.Sprintf("| %s | %x |\n", entry.Name(), sha256.Sum256(text)); entry.Name() != "README.md" && !strings.Contains(string(readme), line) {
+			t.Errorf("README.md of the library: got no line %s", line)
+		}
 	}
 }
