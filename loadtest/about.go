@@ -20,26 +20,28 @@ func (c Config) about(ctx context.Context, shop *client.Operator) (Config, error
 	about, err := shop.About(ctx)
 	status := client.StatusOf(err)
 	switch {
-	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
+	case status/100 == 4 || status == http.StatusNotImplemented:
 	case err != nil:
 		return c, fmt.Errorf("ask what the shop is: %w", err)
 	default:
 		c.shop = &about
 	}
 	if len(c.Lacks) > 0 && c.shop == nil {
-		c.shop = &judge.About{Name: "a shop that does not describe itself"}
+		c.shop = &judge.About{Name: "the shop at " + c.Target}
+	}
+	if c.shop == nil && c.Control != "" {
+		return c, fmt.Errorf("the control %s is for a shop that answers GET /v1/about, or for which features are missing", c.Control)
 	}
 	if c.shop == nil {
 		return c, nil
 	}
-	names := make([]string, 0, len(about.Lacks)+len(c.Lacks))
-	for _, f := range slices.Concat(about.Lacks, c.Lacks) {
-		names = append(names, string(f))
-	}
-	if c.Lacks, err = judge.ParseFeatures(names...); err != nil {
+	if c.Lacks, err = judge.ParseFeatures(slices.Concat(about.Lacks, c.Lacks)...); err != nil {
 		return c, fmt.Errorf("ask what the shop lacks: %w", err)
 	}
 	c.shop.Lacks = c.Lacks
+	if c.shop.Emulates, err = judge.ParseFeatures(about.Emulates...); err != nil {
+		return c, fmt.Errorf("ask what the adapter of the shop emulates: %w", err)
+	}
 	if c.Control != "" {
 		if c.control, err = report.ReadControl(c.Control, c.shop); err != nil {
 			return c, err

@@ -118,6 +118,10 @@ func (c Config) ForPayment() Config {
 	return c
 }
 
+// atOnce returns the number of callers of a step. A caller that waited for one of InFlight
+// connections would use up its timeout.
+func (c Config) atOnce(callers int) int { return min(callers, cmp.Or(c.InFlight, callers)) }
+
 func (c Config) onPayment() bool { return c.ReserveOn == judge.OnPayment }
 
 var (

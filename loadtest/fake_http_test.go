@@ -2,9 +2,11 @@ package loadtest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -126,7 +128,7 @@ func (s *fakeSale) put(w http.ResponseWriter, r *http.Request) {
 
 func (s *fakeSale) describe(w http.ResponseWriter, _ *http.Request) {
 	if s.about == nil {
-		s.problem(w, 404, "not_found")
+		s.problem(w, cmp.Or(s.aboutStatus, 404), "not_found")
 		return
 	}
 	_ = json.NewEncoder(w).Encode(s.about)
@@ -174,6 +176,12 @@ func (s *fakeSale) order(w http.ResponseWriter, r *http.Request) {
 		if s.visitorsUncounted {
 			s.available++
 		}
+	}
+	if s.stuck != "" && strings.HasSuffix(r.Header.Get("Idempotency-Key"), s.stuck) {
+		s.mu.Unlock()
+		w.Header().Set("Retry-After", "1")
+		s.problem(w, 503, "unavailable")
+		return
 	}
 	if fifth && s.limited {
 		s.mu.Unlock()
@@ -236,6 +244,9 @@ func (s *fakeSale) list(w http.ResponseWriter, r *http.Request) {
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 	to := min(from+limit, len(s.rows))
 	orders := []map[string]any{}
+	if s.shuffled { // one page holds all rows
+		rand.Shuffle(len(s.rows), func(i, j int) { s.rows[i], s.rows[j] = s.rows[j], s.rows[i] })
+	}
 	for _, o := range s.rows[from:to] {
 		orders = append(orders, s.view(o))
 	}

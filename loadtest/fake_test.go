@@ -39,6 +39,10 @@ type fault struct {
 
 	// A shop that lacks features has these properties.
 	about        *judge.About // answer to GET /v1/about; nil if there is none
+	aboutStatus  int          // status of GET /v1/about without about; 0 means 404
+	shuffled     bool         // rows are listed in another order each time
+	stuck        string       // orders whose key ends with this text are answered 503
+	busyLookups  bool         // lookups of fresh buyers are answered 429
 	drops        bool         // every fifth order of the attack is stored, and its connection closes without an answer
 	keysUnstored bool         // rows have no keys
 	noAudit      bool         // there is no audit
@@ -247,6 +251,10 @@ func (s *fakeSale) get(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.orders[r.PathValue("id")]
+	if s.busyLookups && strings.HasPrefix(caller(r), "fresh") {
+		s.problem(w, 429, "rate_limited")
+		return
+	}
 	if o == nil || o.Buyer != caller(r) || s.byKey[judge.Intent{Buyer: o.Buyer, Key: o.Key}] != o {
 		s.problem(w, 404, "not_found")
 		return

@@ -83,7 +83,7 @@ func (f *followers) Run(ctx context.Context) {
 		n = payers
 	}
 	var wg sync.WaitGroup
-	for range n {
+	for range f.r.c.atOnce(n) {
 		wg.Go(func() {
 			for t := range f.tasks {
 				if client.Wait(ctx, time.Until(t.due)) == nil {

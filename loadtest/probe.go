@@ -33,7 +33,7 @@ func (r *run) probe(ctx context.Context) error {
 	r.progress.start("release probes", len(probes))
 	defer r.progress.end()
 	for _, o := range probes {
-		before, err := r.audit(ctx)
+		before, err := r.state(ctx)
 		if err != nil {
 			return fmt.Errorf("probe how fast units are released: %w", err)
 		}

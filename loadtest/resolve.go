@@ -53,10 +53,14 @@ func (r *run) resolvePayments(ctx context.Context) {
 // untilKnown places an order with key until the answer is final, and records each try.
 // A 429 is not final, because it proves nothing about earlier tries. If ctx ends, it
 // returns after the call in progress. If the shop has no keys, it tries again only after a 429.
+// It stops after patience.known.
 func (r *run) untilKnown(ctx context.Context, kind judge.Kind, b client.Buyer, key string, quantity int) judge.Request {
+	ctx, stop := context.WithTimeout(ctx, r.patience.known)
+	defer stop()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		req := r.client.Order(context.WithoutCancel(ctx), kind, b, key, quantity)
 		r.ledger.requests.add(req)
+		limited := req.Limited()
 		if req.Status == 202 {
 			req = r.follow(ctx, b, req)
 		}
@@ -64,7 +68,7 @@ func (r *run) untilKnown(ctx context.Context, kind judge.Kind, b client.Buyer, k
 			return req
 		}
 		kind = judge.Retry
-		if client.Wait(ctx, max(pause, req.RetryAfter)) != nil || r.c.lacks(judge.Keys) && !req.Limited() {
+		if client.Wait(ctx, max(pause, req.RetryAfter)) != nil || r.c.lacks(judge.Keys) && !limited {
 			return req
 		}
 	}
@@ -81,7 +85,7 @@ func forEach[T any](ctx context.Context, r *run, step string, items []T, ask fun
 	r.progress.start(step, len(items))
 	defer r.progress.end()
 	var asking errgroup.Group
-	asking.SetLimit(closers)
+	asking.SetLimit(r.c.atOnce(closers))
 	for _, item := range items {
 		asking.Go(func() error {
 			if ctx.Err() == nil {

@@ -184,7 +184,6 @@ func openAll(ctx context.Context, c Config, crowd *crowd, runs []*run, operator 
 func (r *run) aftermath(ctx context.Context) judge.Evidence {
 	judging := r.reachable
 	r.resolve(judging, false)
-	early := r.doubtedRows(judging)
 	audit, moving := r.settle(judging)
 	r.resolve(judging, true)
 	r.resolvePayments(judging)
@@ -203,7 +202,7 @@ func (r *run) aftermath(ctx context.Context) judge.Evidence {
 
 	e := judge.Evidence{
 		SKU: r.c.SKU, Total: r.c.Stock, UnitsPerBuyer: r.c.UnitsPerBuyer, ReserveOn: r.c.ReserveOn, Search: r.c.Search, Visitors: r.c.Visitors,
-		Lacks: r.c.Lacks, Requests: r.ledger.requests.read(), Closings: r.ledger.closings.read(), Audit: audit, SoldOut: r.soldOut,
+		Timeout: r.c.Timeout, Lacks: r.c.Lacks, Requests: r.ledger.requests.read(), Closings: r.ledger.closings.read(), Audit: audit, SoldOut: r.soldOut,
 	}
 	switch settled, rows, err := r.collect(judging); {
 	case err == nil:
@@ -217,7 +216,6 @@ func (r *run) aftermath(ctx context.Context) judge.Evidence {
 	}
 	if errors.Is(moving, errUnsettled) {
 		e.Unsettled = moving.Error()
-		e.GivenUp = len(r.doubted(e.Rows)) - early
 	}
 	if !r.feed.none {
 		e.Feed = new(r.feed.Feed)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"flashsale/loadtest/client"
@@ -18,48 +19,24 @@ var errUnsettled = errors.New("not at rest")
 // A state is what settle compares: the audit and, if the shop has none, the rows.
 type state struct {
 	judge.Audit
-	rows string
+	text string // the rows as text, in the order of their ids
+	rows []judge.Row
 }
 
-// audit reads the audit of the sale. If the shop has none, it derives one from the rows.
-func (r *run) audit(ctx context.Context) (judge.Audit, error) {
-	s, err := r.state(ctx)
-	return s.Audit, err
-}
+func (s state) equals(t state) bool { return s.Audit == t.Audit && s.text == t.text }
 
+// state reads the audit of the sale. If the shop has none, it derives one from the rows.
 func (r *run) state(ctx context.Context) (s state, err error) {
 	if !r.c.lacks(judge.Auditing) {
 		s.Audit, err = r.operator.Audit(ctx)
 		return s, err
 	}
-	rows, err := r.operator.Rows(ctx)
-	return state{judge.AuditOf(r.c.SKU, r.c.Stock, r.c.ReserveOn, rows), fmt.Sprint(rows)}, err
-}
-
-// doubted returns the rows of orders whose clients gave up before they knew the outcome.
-func (r *run) doubted(rows []judge.Row) (list []judge.Row) {
-	given := map[judge.Intent]bool{} // without the key if the shop stores none
-	for _, o := range judge.Outcomes(r.ledger.requests.read()) {
-		if o.Inconclusive && o.Announced == nil {
-			given[o.Intent], given[judge.Intent{Buyer: o.Buyer}] = true, true
-		}
+	if s.rows, err = r.operator.Rows(ctx); err != nil {
+		return state{}, err
 	}
-	for _, row := range rows {
-		if given[judge.Intent{Buyer: row.Buyer, Key: row.Key}] {
-			list = append(list, row)
-		}
-	}
-	return list
-}
-
-// doubtedRows reads the number of these rows after the attack. Without such clients, it
-// reads nothing.
-func (r *run) doubtedRows(ctx context.Context) int {
-	if !slices.ContainsFunc(judge.Outcomes(r.ledger.requests.read()), func(o *judge.Outcome) bool { return o.Inconclusive && o.Announced == nil }) {
-		return 0
-	}
-	rows, _ := r.operator.Rows(ctx) // without rows, all of them appear later
-	return len(r.doubted(rows))
+	slices.SortStableFunc(s.rows, func(a, b judge.Row) int { return strings.Compare(a.ID, b.ID) })
+	s.Audit, s.text = judge.AuditOf(r.c.SKU, r.c.Stock, r.c.ReserveOn, s.rows), fmt.Sprint(s.rows)
+	return s, nil
 }
 
 // settle waits until the sale is at rest and returns its audit. A sale is at rest if
@@ -83,7 +60,7 @@ func (r *run) settle(ctx context.Context) (judge.Audit, error) {
 		switch {
 		case err != nil:
 			fault, since = err, time.Time{} // retry, because the server may recover
-		case a != last || a.Queued != 0 || a.Restoring != 0:
+		case !a.equals(last) || a.Queued != 0 || a.Restoring != 0:
 			fault, last, since = nil, a, time.Time{}
 			if a.Queued == 0 && a.Restoring == 0 {
 				since = time.Now()
@@ -142,12 +119,12 @@ func (r *run) collect(ctx context.Context) (audit judge.Audit, rows []judge.Row,
 // the same.
 func (r *run) read(ctx context.Context) (rows []judge.Row, audit judge.Audit, same bool, err error) {
 	before, err := r.state(ctx)
-	if err == nil {
+	if rows = before.rows; err == nil && !r.c.lacks(judge.Auditing) {
 		rows, err = r.operator.Rows(ctx)
 	}
 	if err != nil {
 		return rows, audit, false, err
 	}
 	after, err := r.state(ctx)
-	return rows, after.Audit, before == after, err
+	return rows, after.Audit, before.equals(after), err
 }

@@ -21,7 +21,7 @@ func TestLacks(t *testing.T) {
 	}{
 		"keys":          {fault{dupe: true, drops: true, keysUnstored: true}, []judge.Feature{judge.Keys}, judge.Duplicates, false},
 		"limit":         {fault{noLimit: true}, []judge.Feature{judge.Limit}, judge.OverLimit, false},
-		"audit":         {fault{noAudit: true}, []judge.Feature{judge.Auditing}, judge.Oversold, false},
+		"audit":         {fault{noAudit: true, shuffled: true}, []judge.Feature{judge.Auditing}, judge.Oversold, false},
 		"cancel":        {fault{noCancel: true}, []judge.Feature{judge.Cancelling}, judge.WrongAnswer, false},
 		"pay":           {fault{paidAtOnce: true, cancelsPaid: true}, []judge.Feature{judge.Paying, judge.CancelOrPay}, judge.WrongAnswer, false},
 		"cancel-or-pay": {fault{cancelsPaid: true}, []judge.Feature{judge.CancelOrPay}, judge.Lost, true},
@@ -155,6 +155,10 @@ func TestControl(t *testing.T) {
 // A shop whose description cannot be understood is not attacked.
 func TestBadAbout(t *testing.T) {
 	t.Parallel()
+	for _, status := range []int{400, 401, 403, 429, 501} { // the call is optional
+		_, url := newFake(t, fault{aboutStatus: status})
+		mustRun(t, quick(url), judge.ExitPass)
+	}
 	_, url := newFake(t, fault{about: &judge.About{Name: "Toy", Lacks: []judge.Feature{"kees"}}})
 	if _, err := Run(check.Context(t), quick(url)); err == nil || !strings.Contains(err.Error(), `unknown feature "kees", want one of keys, limit`) {
 		t.Errorf("unknown feature: got error %v, want one that lists the features", err)
@@ -167,6 +171,28 @@ func TestBadAbout(t *testing.T) {
 	}
 }
 
+// If a shop has no keys, no order is sent twice, not even after a lookup that was limited.
+func TestOrdersAreSentOnce(t *testing.T) {
+	t.Parallel()
+	_, url := newFake(t, fault{about: &judge.About{Name: "Toy", Lacks: []judge.Feature{judge.Keys}}, async: true, dupe: true, busyLookups: true})
+	c := quick(url)
+	c.patience.known, c.patience.topUp = 50*time.Millisecond, 200*time.Millisecond
+	rep, err := Run(check.Context(t), c)
+	check.Must(t, err)
+	if rep.Unannounced > 0 {
+		t.Errorf("rows of orders that were sent twice: got %d, want none\n%s", rep.Unannounced, text(t, rep))
+	}
+}
+
+// An order that is answered 503 for ever does not keep a run from ending.
+func TestStuckOrder(t *testing.T) {
+	t.Parallel()
+	_, url := newFake(t, fault{stuck: "one-more"})
+	c := quick(url)
+	c.patience.known = 50 * time.Millisecond
+	contains(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "outcome never became known")
+}
+
 // Rows that still appear for orders whose clients gave up are no fault of the shop.
 func TestShopIsStillWorking(t *testing.T) {
 	t.Parallel()
@@ -175,7 +201,7 @@ func TestShopIsStillWorking(t *testing.T) {
 		exit int
 		want string
 	}{
-		"still working":     {fault{slowRows: true, dupe: true}, judge.ExitUnjudged, "appeared after their clients had given up"},
+		"still working":     {fault{slowRows: true, dupe: true}, judge.ExitUnjudged, "clients gave up on "},
 		"changes by itself": {fault{unsettled: true, dupe: true}, judge.ExitViolation, "did not come to rest"},
 	} {
 		t.Run(name, func(t *testing.T) {

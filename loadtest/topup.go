@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,7 +42,7 @@ func (r *run) topUp(ctx context.Context) error {
 		wg             sync.WaitGroup
 		sold, refusals int
 	)
-	for range toppers {
+	for range r.c.atOnce(toppers) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				// Use a new buyer for each order, so that neither the buyer's limit nor
@@ -90,10 +91,10 @@ func (r *run) buy(ctx context.Context, b client.Buyer, key string) (bought bool,
 	case req.Kind == judge.Lookup && req.Refuses(): // the queue had accepted the order, so the reason does not matter
 		return false, "sold_out"
 	case req.Refuses():
-		return false, req.Code
+		return false, strings.TrimPrefix(req.Reason(), "409 ")
 	case !req.Announces():
 		return false, ""
-	case !r.c.expiring() && !r.c.onPayment():
+	case r.c.lacks(judge.Paying) || !r.c.expiring() && !r.c.onPayment():
 		return true, ""
 	}
 	payment := r.closeOrder(ctx, b, req.Order.ID, false)

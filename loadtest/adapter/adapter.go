@@ -358,7 +358,7 @@ func (h *handler) audit(q *request) (any, error) {
 	return a, errors.Join(unknown, err)
 }
 
-var statuses = []string{judge.Reserved, judge.Pending, judge.Paid, judge.Cancelled, judge.Expired, judge.Rejected}
+var statuses = []string{judge.Pending, judge.Paid, judge.Cancelled, judge.Expired, judge.Rejected}
 
 // complete fills in the fields that a shop may leave empty. It returns an error for an order that
 // the judge would not count, such as an order with a status of the shop's own.

@@ -222,17 +222,23 @@ func (o *Operator) page(ctx context.Context, cursor string, limit int) (p page, 
 // Rows reads all stored orders of the sale.
 func (o *Operator) Rows(ctx context.Context) ([]judge.Row, error) {
 	var all []judge.Row
-	cursor := ""
+	cursor, seen := "", map[string]bool{}
 	for {
 		p, err := o.page(ctx, cursor, pageSize)
 		if err != nil {
 			return nil, err
 		}
+		// A server with a faulty cursor must not keep the run in an endless loop.
+		if len(p.Orders) > 0 && seen[p.Orders[0].ID] {
+			return nil, fmt.Errorf("loadtest: list the orders: the page after %q begins with order %s again", cursor, p.Orders[0].ID)
+		}
+		for _, row := range p.Orders {
+			seen[row.ID] = true
+		}
 		all = append(all, p.Orders...)
 		if p.Next == "" {
 			return all, nil
 		}
-		// A server with a faulty cursor must not keep the run in an endless loop.
 		if p.Next == cursor || len(p.Orders) == 0 {
 			return nil, fmt.Errorf("loadtest: list the orders: the next page repeats the cursor %q or is empty", cursor)
 		}

@@ -49,7 +49,7 @@ func Features() []Feature {
 }
 
 // ParseFeatures returns the features with the given names, each of them once.
-func ParseFeatures(names ...string) (list []Feature, err error) {
+func ParseFeatures[S ~string](names ...S) (list []Feature, err error) {
 	for _, name := range names {
 		f := Feature(name)
 		if !slices.Contains(Features(), f) {
@@ -134,7 +134,9 @@ func (c *Index) withKeys(rows []Row) []Row {
 		if o := c.Ordered[row.ID]; o != nil {
 			row.Key = o.Key
 		} else if list := open[row.Buyer]; len(list) > 0 {
-			row.Key, open[row.Buyer] = list[0].Key, list[1:]
+			n := max(0, slices.IndexFunc(list, func(o *Outcome) bool { return o.Quantity == row.Quantity && o.refused == (row.Status == Rejected) }))
+			row.Key = list[n].Key
+			open[row.Buyer] = slices.Delete(list, n, n+1)
 		}
 	}
 	return rows

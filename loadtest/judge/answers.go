@@ -183,6 +183,9 @@ func (c *Index) compareRows(t *tally, v *Verdict) {
 		}
 	})
 	for _, row := range c.Rows {
+		if !slices.Contains([]string{Pending, Paid, Cancelled, Expired, Rejected}, row.Status) {
+			t.add("a row with an unknown status", "%s is %q", row.ID, row.Status)
+		}
 		if row.Status == Paid && !c.lacks(Paying) && !c.isVisitors(row) && !slices.ContainsFunc(c.closings[row.ID], func(cl Closing) bool { return !cl.Cancel }) {
 			t.add("an order that no client paid", "%s of %s", row.ID, row.Buyer)
 		}

@@ -28,11 +28,11 @@ type Evidence struct {
 
 	Lacks []Feature // features that the shop does not have; the checks of these features do not apply
 
-	SoldOut   bool   // fresh buyers ordered at the end until they received sold_out; Undersold requires it
-	Unsettled string // why the audit kept changing; empty if the sale is at rest
-	GivenUp   int    // rows that appeared after the attack for orders whose clients had given up
-	Unread    string // why Audit and Rows are missing; empty if they are complete
-	Gaps      []Gap  // checks that the run made impossible
+	SoldOut   bool          // fresh buyers ordered at the end until they received sold_out; Undersold requires it
+	Unsettled string        // why the audit kept changing; empty if the sale is at rest
+	Unread    string        // why Audit and Rows are missing; empty if they are complete
+	Timeout   time.Duration // after which a client gave up; a call that ended earlier without an answer is not worked on any more
+	Gaps      []Gap         // checks that the run made impossible
 }
 
 // A Pause is a period in which a node was stopped. A call that was sent to the node

@@ -199,7 +199,7 @@ func (c *Index) ending(h *stockHistory, o *Outcome, id string, r *Request) {
 		case cl.Cancel && cl.Inconclusive() && row.Status == Cancelled:
 			h.add(closed, o.Quantity, cl.Sent, never)
 			return
-		case !cl.Cancel && row.Status == Paid && cl.Sent.After(r.Order.ExpiresAt):
+		case !cl.Cancel && row.Status == Paid && !r.Order.ExpiresAt.IsZero() && cl.Sent.After(r.Order.ExpiresAt):
 			// The order expired and was paid late. Its units were released and taken
 			// again.
 			h.add(closed, o.Quantity, r.End(), never)

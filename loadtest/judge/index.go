@@ -96,6 +96,16 @@ func (c *Index) isVisitors(row Row) bool {
 // different moments.
 func (c *Index) stillMoving() bool { return c.Unsettled != "" && c.visitors.orders > 0 }
 
+// givenUp returns the number of orders whose outcome never became known.
+func (c *Index) givenUp() (n int) {
+	for _, o := range c.Outcomes {
+		if !o.Known() {
+			n++
+		}
+	}
+	return n
+}
+
 // moving returns the checks that cannot be made because the sale is not at rest, although that
 // breaks no promise. It returns false if there are none.
 func (c *Index) moving() (Gap, bool) {
@@ -103,9 +113,9 @@ func (c *Index) moving() (Gap, bool) {
 	case c.Unsettled == "":
 	case c.stillMoving():
 		return Gap{[]string{Undersold, Drift, Unsettled}, "visitors keep the audit changing: " + c.Unsettled, "run again without visitors"}, true
-	case c.GivenUp > 0:
+	case c.givenUp() > 0:
 		return Gap{[]string{Oversold, Undersold, Drift, Unsettled},
-			Plural(c.GivenUp, "row") + " appeared after their clients had given up, so the shop may still be working on such orders: " + c.Unsettled,
+			"clients gave up on " + Plural(c.givenUp(), "order") + ", so the shop may still be working on them: " + c.Unsettled,
 			"lower --rate, or let the clients wait longer (--timeout)"}, true
 	case c.lacks(Auditing):
 		return Gap{[]string{Oversold, Undersold}, "the rows keep changing: " + c.Unsettled, "find out what changes the orders after the attack, and run again"}, true
@@ -135,6 +145,9 @@ func (c *Index) closed(id string, announced *Order) bool {
 		return announced.ExpiresAt.Before(c.heard)
 	}
 	// closed_at is the start of a transaction that may commit up to MaxEffectDelay afterwards.
+	if len(c.Lacks) > 0 && row.Status == Expired && row.ClosedAt.IsZero() { // other people's shops may not store the time
+		return !announced.ExpiresAt.IsZero() && announced.ExpiresAt.Before(c.heard)
+	}
 	return row.Status == Expired && !announced.ExpiresAt.IsZero() && !row.ClosedAt.Add(c.MaxEffectDelay).Before(announced.ExpiresAt)
 }
 

@@ -34,6 +34,11 @@ func Judge(e Evidence) Verdict {
 		v.Gaps = append(v.Gaps, gap)
 	}
 
+	if n := c.unanswered(); n > 0 {
+		c.SoldOut = false
+		v.Gaps = append(v.Gaps, Gap{[]string{Oversold, Undersold, Unannounced}, Plural(n, "order") + " without an answer and without a row, on which the shop may still be working", "let the clients wait longer (--timeout)"})
+	}
+
 	// The answers are judged even if nothing else could be read.
 	if !e.Changing {
 		c.oversold(&v)
@@ -119,4 +124,14 @@ func (c *Index) exercised(v *Verdict) {
 	note(replay || v.WrongAnswers > 0 || c.lacks(Keys), "replay", "no key of an accepted order was answered again", "repeat more requests (--replays)")
 	note(second || v.OverLimit > 0 || c.lacks(Limit), "second order", "no second order was refused with buyer_limit", "let more buyers order again (--second-orders)")
 	note(cancelled || c.lacks(Cancelling), "cancellation", "no order was cancelled", "cancel more orders (--cancels)")
+}
+
+// unanswered counts the orders without an answer and without a row. Without keys, no retry settles them.
+func (c *Index) unanswered() (n int) {
+	for _, o := range c.Outcomes {
+		if c.lacks(Keys) && !o.Known() && len(c.rowsOf[o.Intent]) == 0 && slices.ContainsFunc(o.Requests, func(r Request) bool { return r.Status == 0 && r.Latency >= c.Timeout }) {
+			n++
+		}
+	}
+	return n
 }

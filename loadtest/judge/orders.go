@@ -38,6 +38,8 @@ func (c *Index) unannounced(v *Verdict) {
 		// The clients always send a key, so this case includes rows without one.
 		case o == nil:
 			f.add("row %s of %s, key %q: no client asked for it", row.ID, row.Buyer, row.Key)
+		case c.lacks(Keys) && c.rowsOf[o.Intent][0].ID != row.ID:
+			f.add("row %s of %s: its client sent key %s once, which has row %s", row.ID, row.Buyer, o.Key, c.rowsOf[o.Intent][0].ID)
 		case o.refused && row.Status != Rejected:
 			last := o.Requests[len(o.Requests)-1]
 			f.add("row %s (%s): its client %s was refused with %d %s", row.ID, row.Status, row.Buyer, last.Status, last.Code)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"flashsale/loadtest/judge"
 )
@@ -29,6 +30,10 @@ func ReadControl(dir string, shop *judge.About) (string, error) {
 		err = errors.New("it covers several sales, want one")
 	case !d.Serial:
 		err = errors.New("its calls overlapped, want a run with --serial")
+	case d.Answers["0"] > 0:
+		err = fmt.Errorf("%d of its calls got no answer, so calls may have overlapped; want a longer --timeout", d.Answers["0"])
+	case d.Shop != nil && !slices.Equal(d.Shop.Lacks, shop.Lacks):
+		err = fmt.Errorf("its shop lacks %s, want %s", judge.JoinFeatures(d.Shop.Lacks), judge.JoinFeatures(shop.Lacks))
 	case d.Shop == nil || d.Shop.String() != shop.String():
 		err = fmt.Errorf("it is about %v, want %v", d.Shop, shop)
 	}

@@ -23,15 +23,20 @@ func TestReadControl(t *testing.T) {
 		"orders overlap":   {lacking, func(c *Config) { c.Serial = false }, "", "its calls overlapped"},
 		"another version":  {lacking, func(c *Config) { c.Shop.Version = "1.3" }, "", "it is about Toy 1.3, SQLite, want Toy 1.2, SQLite"},
 		"this project":     {lacking, func(c *Config) { c.Shop = nil }, "", "it is about this project's service, want Toy 1.2, SQLite"},
+		"lacks more":       {func(e *judge.Evidence) { e.Lacks = judge.Features() }, func(*Config) {}, "", "its shop lacks keys, limit, audit,"},
+		"gave up":          {lacking, func(*Config) {}, "", "1 of its calls got no answer"},
 		"no report at all": {nil, nil, "", "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			shop := judge.About{Name: "Toy", Version: "1.2", Settings: "SQLite"}
+			shop := judge.About{Name: "Toy", Version: "1.2", Settings: "SQLite", Lacks: []judge.Feature{judge.Keys}}
 			if tc.bend != nil {
 				control := dayReport(tc.bend)
 				control.Serial = true
+				if name != "gave up" {
+					delete(control.Answers, "0")
+				}
 				tc.change(&control.Config)
 				check.Must(t, control.Save(dir))
 			}

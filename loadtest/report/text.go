@@ -64,9 +64,9 @@ func (rep *Report) Summary() string {
 	if rep.Missed > 0 {
 		broken += ", and " + judge.Plural(rep.Missed, "threshold") + " missed"
 	}
-	if n := len(rep.Inapplicable); n > 0 {
-		all := len(rep.Checks())
-		what += fmt.Sprintf("%d of %d promises judged, ", all-n, all)
+	if len(rep.Inapplicable) > 0 {
+		judged := slices.DeleteFunc(rep.Checks(), func(p Promise) bool { return p.NA || p.Open && p.Count == 0 })
+		what += fmt.Sprintf("%d of %d promises judged, ", len(judged), len(rep.Checks()))
 	}
 	switch {
 	case rep.ExitCode() != judge.ExitPass:

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,13 +30,13 @@ func ParseThreshold(text string) (Threshold, error) {
 		return Threshold{}, fmt.Errorf("%q has no < or >, want a field of the JSON report, < or >, and a number or duration", text)
 	}
 	t := Threshold{text: text, field: strings.TrimSpace(text[:i]), above: text[i] == '>'}
-	fields := (&Report{}).figures()
+	fields := (&Report{ReleaseTime: Quantiles{N: 1}, SendDelay: Quantiles{N: 1}}).figures()
 	if _, ok := fields[t.field]; !ok {
 		return Threshold{}, fmt.Errorf("%q is no figure of the JSON report, want one of %s", t.field, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 	}
 	limit := strings.TrimSpace(text[i+1:])
 	var err error
-	if t.limit, err = strconv.ParseFloat(limit, 64); err == nil {
+	if t.limit, err = strconv.ParseFloat(limit, 64); err == nil && !math.IsNaN(t.limit) && !math.IsInf(t.limit, 0) {
 		return t, nil
 	}
 	d, err := time.ParseDuration(limit)
@@ -46,8 +47,8 @@ func ParseThreshold(text string) (Threshold, error) {
 	return t, nil
 }
 
-// figures returns the numbers of the JSON report by their names. The name of a nested field has a
-// dot.
+// figures returns the numbers of the JSON report by their names, without those that were not
+// measured. The name of a nested field has a dot.
 func (rep *Report) figures() map[string]float64 {
 	var fields map[string]any
 	text, err := json.Marshal(rep.document())
@@ -69,15 +70,27 @@ func (rep *Report) figures() map[string]float64 {
 			}
 		}
 	}
+	if rep.ReleaseTime.N == 0 {
+		delete(fields, "restore_ms")
+	}
+	if rep.SendDelay.N == 0 {
+		delete(fields, "late_ms")
+	}
 	add("", fields)
 	return figures
 }
 
-// applyThresholds adds a violation for each threshold that the figures exceed.
+// applyThresholds adds a violation for each threshold that the figures exceed, and a gap if the
+// figure was not measured.
 func (rep *Report) applyThresholds() {
 	figures := rep.figures()
 	for _, t := range rep.FailIf {
-		if got := figures[t.field]; t.above && got > t.limit || !t.above && got < t.limit {
+		got, measured := figures[t.field]
+		if !measured {
+			rep.Gaps = append(rep.Gaps, judge.Gap{Checks: []string{t.field}, Why: "the run did not measure it", Do: "leave out --fail-if " + t.text})
+			continue
+		}
+		if t.above && got > t.limit || !t.above && got < t.limit {
 			rep.Missed++
 			rep.Violations = append(rep.Violations, judge.Violation{
 				Name: t.field, Count: 1, Detail: fmt.Sprintf("is %v, and the run fails if %s.", got, t.text),

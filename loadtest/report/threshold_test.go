@@ -44,6 +44,8 @@ func TestBadThresholds(t *testing.T) {
 		"latency.p99>1":        "is no figure of the JSON report, want one of accepted_per_s, ",
 		"latency_ms.p99>fast":  "is no limit for latency_ms.p99",
 		"durable_per_s<5ms":    "is no limit for durable_per_s",
+		"latency_ms.p99>NaN":   "is no limit",
+		"latency_ms.p99>-Inf":  "is no limit",
 		"":                     "has no < or >",
 		"violations>0":         "is no figure",
 		"latency_ms.p99>=10ms": "is no limit",

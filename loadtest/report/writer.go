@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 )
 
 // JSON writes v as JSON on one line. It does not escape <, > and &, so that texts are readable in a
@@ -32,7 +33,28 @@ type Text struct {
 // Line ends the current table and adds a line.
 func (t *Text) Line(format string, args ...any) {
 	t.end()
+	for i, arg := range args {
+		args[i] = printable(arg)
+	}
 	fmt.Fprintf(&t.text, format+"\n", args...)
+}
+
+// printable replaces the characters of a text that are not printable. Names and ids come from the
+// server, and a terminal would interpret them.
+func printable(v any) any {
+	text, ok := v.(string)
+	if !ok {
+		return v
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsPrint(r):
+			return r
+		case unicode.IsSpace(r):
+			return ' '
+		}
+		return unicode.ReplacementChar
+	}, text)
 }
 
 // Row adds a row to the current table. The first Row after a Line begins a new table.
@@ -44,7 +66,7 @@ func (t *Text) Row(cells ...any) {
 		if i > 0 {
 			fmt.Fprint(t.table, "\t")
 		}
-		fmt.Fprint(t.table, cell)
+		fmt.Fprint(t.table, printable(cell))
 	}
 	fmt.Fprintln(t.table)
 }
