@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -139,6 +140,34 @@ func TestMigrateRefusesMissingColumns(t *testing.T) {
 	}
 	kit.Exec(t, store.DB, add)
 	check.OK(t, check.Err(store.Migrate(t.Context())))
+}
+
+// Nodes of the previous version sell while a migration runs and afterwards, until they are replaced.
+// Therefore later migrations only add, and an insert that does not know a new column succeeds.
+func TestMigrationsOnlyAdd(t *testing.T) {
+	names, err := filepath.Glob("migrations/*/*.sql")
+	check.Must(t, err)
+	seen := 0
+	for _, name := range names {
+		if strings.Contains(name, "00001_") {
+			continue
+		}
+		text, err := migrations.ReadFile(name)
+		check.Must(t, err)
+		up, _, _ := strings.Cut(string(text), "-- +goose Down")
+		if found := regexp.MustCompile(`(?i)\b(?:DROP|RENAME|MODIFY|CHANGE)\s+(?:COLUMN|TABLE|INDEX|TO)|(?:ADD|CREATE) (?:CONSTRAINT|UNIQUE|CHECK).*`).FindString(up); found != "" {
+			t.Errorf("migration %s: got %q, want only additions", name, found)
+		}
+		for _, column := range regexp.MustCompile(`(?i)ADD COLUMN [^;]*?[';]`).FindAllString(up, -1) {
+			seen++
+			if strings.Contains(column, "NOT NULL") && !strings.Contains(column, "DEFAULT") {
+				t.Errorf("migration %s: got %q, want a column that may be NULL or has a default", name, column)
+			}
+		}
+	}
+	if seen < 4 {
+		t.Errorf("columns that migrations add: got %d, want 4 or more", seen)
+	}
 }
 
 // The first migration does not change any more, because databases have recorded it as applied. A
