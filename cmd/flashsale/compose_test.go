@@ -193,3 +193,23 @@ func TestProxyHasItsSettings(t *testing.T) {
 		contains(t, read(t, ".env.example"), "\n#"+m[1]+"=")
 	}
 }
+
+// Each setting in the manifest for Kubernetes is one of serve.
+func TestManifestHasKnownSettings(t *testing.T) {
+	manifest := read(t, "cmd/flashsale/kubernetes.yml")
+	var known []string
+	for _, f := range flagsOf(t, "serve") {
+		known = append(known, f.Envs...)
+	}
+	names := regexp.MustCompile(`FLASHSALE_\w+`).FindAllString(manifest, -1)
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			t.Errorf("setting %s of the manifest: got none of serve, want one", name)
+		}
+	}
+	args := regexp.MustCompile(`args: \[(.*)\]`).FindStringSubmatch(manifest)
+	if len(args) == 0 || len(names) < 5 {
+		t.Fatalf("manifest: got arguments %q and settings %v, want both", args, names)
+	}
+	parses(t, strings.ReplaceAll(args[1], ",", ""))
+}
