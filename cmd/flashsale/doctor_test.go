@@ -115,25 +115,25 @@ func TestStoresWithTLS(t *testing.T) {
 	needReal(t)
 	certified := httptest.NewTLSServer(nil) // its certificate is valid for 127.0.0.1, and signed by itself
 	t.Cleanup(certified.Close)
-	private, err := x509.MarshalPKCS8PrivateKey(certified.TLS.Certificates[0].PrivateKey)
+	key, err := x509.MarshalPKCS8PrivateKey(certified.TLS.Certificates[0].PrivateKey)
 	check.Must(t, err)
-	cert, key := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
-	check.Must(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certified.Certificate().Raw}), 0o600))
-	check.Must(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+	pair := filepath.Join(t.TempDir(), "pair.pem")
+	check.Must(t, os.WriteFile(pair, append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certified.Certificate().Raw}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})...), 0o600))
 	addr, err := servers.FreeAddr(t.Context())
 	check.Must(t, err)
 	_, port, _ := net.SplitHostPort(addr)
 	r, err := servers.StartRedis(check.Context(t), servers.RedisConfig{ExtraArgs: []string{
-		"--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no",
+		"--tls-port", port, "--tls-cert-file", pair, "--tls-key-file", pair, "--tls-ca-cert-file", pair, "--tls-auth-clients", "no",
 	}})
 	skipUnlessInstalled(t, err)
 	check.Must(t, err)
 	t.Cleanup(func() { _ = r.Close() })
-	dsn, err := servertest.OpenMySQL(t, servers.MySQLConfig{ExtraArgs: []string{"--ssl-cert=" + cert, "--ssl-key=" + key}}).NewDatabase(check.Context(t), "tls")
+	dsn, err := servertest.OpenMySQL(t, servers.MySQLConfig{ExtraArgs: []string{"--ssl-cert=" + pair, "--ssl-key=" + pair}}).NewDatabase(check.Context(t), "tls")
 	check.Must(t, err)
 	dsn += "?tls=true"
 	for authorities, want := range map[string][2]string{
-		cert: {"migrations applied: ", "redis: accepts every command"},
+		pair: {"migrations applied: ", "redis: accepts every command"},
 		"":   {"signed by unknown authority", "redis: does not answer: tls: failed to verify certificate"},
 	} {
 		for i, args := range [][]string{{"migrate", "--mysql", dsn}, {"doctor", "--redis", "rediss://" + addr, "--mysql", dsn}} {
