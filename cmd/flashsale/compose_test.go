@@ -64,21 +64,20 @@ type composed struct {
 	}
 }
 
-// pinned.yml has the digest of every image that the stack pulls or builds from.
+// pinned.yml has the digest of every image that the stack pulls or builds from, or states that it
+// is missing.
 func TestImagesArePinned(t *testing.T) {
-	read := func(path string, into any) {
+	decode := func(path string, into any) {
 		t.Helper()
-		text, err := os.ReadFile("../../" + path)
-		check.Must(t, err)
-		check.Must(t, yaml.UnmarshalWithOptions(text, into, yaml.AllowDuplicateMapKey()))
+		check.Must(t, yaml.UnmarshalWithOptions([]byte(read(t, path)), into, yaml.AllowDuplicateMapKey()))
 	}
 	// build is a string in docker-compose.yml and a mapping in pinned.yml.
 	var stack struct {
 		Services map[string]struct{ Image string }
 	}
 	var pinned composed
-	read("docker-compose.yml", &stack)
-	read(".compose/pinned.yml", &pinned)
+	decode("docker-compose.yml", &stack)
+	decode(".compose/pinned.yml", &pinned)
 	digest := regexp.MustCompile(`^@sha256:[0-9a-f]{64}$`)
 	for name, s := range stack.Services {
 		if s.Image == "flashsale:local" {
@@ -96,11 +95,34 @@ func TestImagesArePinned(t *testing.T) {
 			}
 			continue
 		}
+		if strings.Contains(read(t, ".compose/pinned.yml"), fmt.Sprintf("\n  %s: {image: %q} # digest missing\n", name, s.Image)) {
+			continue
+		}
 		got, ok := strings.CutPrefix(pinned.Services[name].Image, s.Image)
 		if !ok || !digest.MatchString(got) {
 			t.Errorf("image of service %s, %s: got %q in pinned.yml, want a digest", name, s.Image, pinned.Services[name].Image)
 		}
 	}
+}
+
+// Prometheus and the services that it scrapes share a network, and each panel and annotation of
+// the dashboard reads the data source that the viewer chooses.
+func TestStackIsObserved(t *testing.T) {
+	var stack struct {
+		Services map[string]struct{ Networks []string }
+	}
+	check.Must(t, yaml.UnmarshalWithOptions([]byte(read(t, "docker-compose.yml")), &stack, yaml.AllowDuplicateMapKey()))
+	targets := regexp.MustCompile(`(?:names|targets): \["?([a-z-]+)`).FindAllStringSubmatch(read(t, ".compose/prometheus.yml"), -1)
+	for _, m := range targets {
+		if !slices.Contains(stack.Services[m[1]].Networks, "watch") || len(targets) != 4 {
+			t.Errorf("service %s, one of %d that Prometheus scrapes: got networks %v, want watch, and four services", m[1], len(targets), stack.Services[m[1]].Networks)
+		}
+	}
+	dashboard := read(t, ".compose/grafana/dashboards/flashsale.json")
+	if n := strings.Count(dashboard, `"uid": "`) - strings.Count(dashboard, `"uid": "${datasource}"`); n != 1 {
+		t.Errorf("identifiers in the dashboard: got %d that are not the variable datasource, want its own", n)
+	}
+	contains(t, dashboard, `"name": "datasource"`, "increase(flashsale_keeper_takeovers_total[", "increase(flashsale_keeper_rebuilds_total[")
 }
 
 // Every service runs without capabilities and with a bound of its processes. Only the
@@ -165,4 +187,17 @@ func TestProxyHasItsSettings(t *testing.T) {
 		}
 		contains(t, read(t, ".env.example"), "\n#"+m[1]+"=")
 	}
+}
+
+// Each setting and each argument in the manifest for Kubernetes is one of serve.
+func TestManifestHasKnownSettings(t *testing.T) {
+	manifest, known := read(t, "cmd/flashsale/kubernetes.yml"), ""
+	for _, f := range flagsOf(t, "serve") {
+		known += strings.Join(f.Envs, " ") + " "
+	}
+	for _, name := range regexp.MustCompile(`FLASHSALE_\w+`).FindAllString(manifest, -1) {
+		contains(t, known, name+" ")
+	}
+	args := regexp.MustCompile(`args: \[(.*)\]`).FindStringSubmatch(manifest)
+	parses(t, strings.ReplaceAll(args[1], ",", ""))
 }

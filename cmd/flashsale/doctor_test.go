@@ -1,8 +1,15 @@
 package main
 
 import (
+	"crypto/x509"
 	"database/sql"
+	"encoding/pem"
 	"errors"
+	"net"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -98,6 +105,43 @@ func TestDoctorWithSentinel(t *testing.T) {
 		check.Must(t, master.ConfigSet(t.Context(), "min-replicas-to-write", value).Err())
 		if out, _, err := command(t, "doctor", "--redis", s.URL, "--mysql", "u:p@tcp(127.0.0.1:1)/d"); !strings.Contains(out, want) {
 			t.Errorf("flashsale doctor with Sentinel: got error %v, want %q in:\n%s", err, want, out)
+		}
+	}
+}
+
+// The URLs of both stores may ask for TLS. A store is refused unless its certificate is signed by an
+// authority of the system or of SSL_CERT_FILE.
+func TestStoresWithTLS(t *testing.T) {
+	needReal(t)
+	certified := httptest.NewTLSServer(nil) // its certificate is valid for 127.0.0.1, and signed by itself
+	t.Cleanup(certified.Close)
+	key, err := x509.MarshalPKCS8PrivateKey(certified.TLS.Certificates[0].PrivateKey)
+	check.Must(t, err)
+	pair := filepath.Join(t.TempDir(), "pair.pem")
+	check.Must(t, os.WriteFile(pair, append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certified.Certificate().Raw}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})...), 0o600))
+	addr, err := servers.FreeAddr(t.Context())
+	check.Must(t, err)
+	_, port, _ := net.SplitHostPort(addr)
+	r, err := servers.StartRedis(check.Context(t), servers.RedisConfig{ExtraArgs: []string{
+		"--tls-port", port, "--tls-cert-file", pair, "--tls-key-file", pair, "--tls-ca-cert-file", pair, "--tls-auth-clients", "no",
+	}})
+	skipUnlessInstalled(t, err)
+	check.Must(t, err)
+	t.Cleanup(func() { _ = r.Close() })
+	dsn, err := servertest.OpenMySQL(t, servers.MySQLConfig{ExtraArgs: []string{"--ssl-cert=" + pair, "--ssl-key=" + pair}}).NewDatabase(check.Context(t), "tls")
+	check.Must(t, err)
+	dsn += "?tls=true"
+	for authorities, want := range map[string][2]string{
+		pair: {"migrations applied: ", "redis: accepts every command"},
+		"":   {"signed by unknown authority", "redis: does not answer: tls: failed to verify certificate"},
+	} {
+		for i, args := range [][]string{{"migrate", "--mysql", dsn}, {"doctor", "--redis", "rediss://" + addr, "--mysql", dsn}} {
+			cmd := exec.CommandContext(check.Context(t), os.Args[0], args...)
+			cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+authorities)
+			if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), want[i]) {
+				t.Errorf("flashsale %v with the authorities %q: got %s, want %q", args, authorities, out, want[i])
+			}
 		}
 	}
 }

@@ -238,6 +238,18 @@ func TestProxyRepeatsOrderOnKeptConnection(t *testing.T) {
 	}
 }
 
+// Prometheus reads the metrics of the proxy at the port that is not published.
+func TestProxyHasMetrics(t *testing.T) {
+	node := proxiedNode(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a node's page") })
+	public, inside := startProxy(t, node, node)
+	const get = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+	for to, want := range map[string]string{inside: `haproxy_frontend_http_responses_total{proxy="api",code="2xx"}`, public: "a node's page"} {
+		if status, body, err := ask(check.Context(t), "127.0.0.2", to, get); err != nil || status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("/metrics at %s: got status %d, body %.200s, error %v, want 200 with %s", to, status, body, err, want)
+		}
+	}
+}
+
 // Errors of the proxy have the form of the API. The proxy does not speak HTTP/2.
 func TestProxyErrorsAreProblems(t *testing.T) {
 	node := proxiedNode(t, func(w http.ResponseWriter, r *http.Request) {

@@ -26,6 +26,7 @@ type serveCommand struct {
 	app.Config `embed:""`
 	WithDemo   *bool      `name:"demo" negatable:"" help:"Demo mode: create a sale, and give every caller a token, on request an operator's. Default: on embedded stores only."`
 	LogLevel   slog.Level `default:"INFO" help:"Lowest level of the log messages to print: DEBUG, INFO, WARN or ERROR. Default ${default}." group:"Logs"`
+	LogFormat  string     `enum:"text,json" default:"text" help:"Format of the log: text, or json, with one object per line. Default ${default}." group:"Logs"`
 	LogAll     bool       `name:"access-log" help:"Log every request, not only failed ones. This reduces throughput." group:"Logs"`
 }
 
@@ -76,12 +77,25 @@ func (c *serveCommand) checkExamples() error {
 // refusals per second with 400 than with 100, and another 2 % more with 800.
 const gcPercent = 800
 
-// Run serves until ctx is canceled by a signal.
+// Run serves until ctx is canceled by a signal. With --log-format json, the error that ends a node
+// is in the log, too.
 func (c *serveCommand) Run(ctx context.Context, k *kong.Context, s streams) error {
+	options := &slog.HandlerOptions{Level: c.LogLevel}
+	if c.LogFormat != "json" {
+		return c.serve(ctx, k, s, slog.New(slog.NewTextHandler(s.err, options)))
+	}
+	log := slog.New(slog.NewJSONHandler(s.err, options))
+	if err := c.serve(ctx, k, s, log); err != nil {
+		log.Error("node ends", "error", err)
+		return exitCode(3)
+	}
+	return nil
+}
+
+func (c *serveCommand) serve(ctx context.Context, k *kong.Context, s streams, log *slog.Logger) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	log := slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: c.LogLevel}))
 	slog.SetDefault(log) // the store clients write to the default logger
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("OpenTelemetry failed: some traces may be missing", "error", err) }))
 	cfg := c.Config

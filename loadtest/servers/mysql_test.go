@@ -103,7 +103,7 @@ func notOnTiDB(t *testing.T) {
 // With TiDBVariable, the other tests of MySQL run on TiDB.
 func TestTiDB(t *testing.T) {
 	if os.Getenv(TiDBVariable) == "" {
-		t.Skip(TiDBVariable + " does not name a tidb-server; OPERATIONS.md says how to build one")
+		t.Skip(TiDBVariable + " does not name a tidb-server; STORES.md describes how to build one")
 	}
 	if m := startMySQL(t, MySQLConfig{}); !strings.HasPrefix(m.Version, "TiDB ") {
 		t.Errorf("version: got %s, want TiDB", m.Version)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -139,6 +140,22 @@ func TestMigrateRefusesMissingColumns(t *testing.T) {
 	}
 	kit.Exec(t, store.DB, add)
 	check.OK(t, check.Err(store.Migrate(t.Context())))
+}
+
+// Nodes of the previous version sell while a migration runs and afterwards, until they are replaced.
+// Therefore later migrations only add, and inserts that lack a new column succeed.
+func TestMigrationsOnlyAdd(t *testing.T) {
+	changes := regexp.MustCompile(`(?i)\b(?:DROP|RENAME|MODIFY|CHANGE) +(?:COLUMN|TABLE|INDEX|TO)|\b(?:ADD|CREATE) (?:CONSTRAINT|UNIQUE|CHECK)|ADD COLUMN [^;']*NOT NULL`)
+	names, err := filepath.Glob("migrations/*/*.sql")
+	check.Must(t, err)
+	for _, name := range names {
+		text, err := migrations.ReadFile(name)
+		check.Must(t, err)
+		up, _, _ := strings.Cut(string(text), "-- +goose Down")
+		if found := changes.FindString(up); found != "" && !strings.Contains(name, "/00001_") || len(names) < 4 {
+			t.Errorf("migration %s, one of %d: got %q, want four or more that only add columns that may be NULL", name, len(names), found)
+		}
+	}
 }
 
 // The first migration does not change any more, because databases have recorded it as applied. A

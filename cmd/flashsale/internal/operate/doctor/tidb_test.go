@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { servertest.Main(m) }
 // later.
 func TestTiDB(t *testing.T) {
 	if os.Getenv(servers.TiDBVariable) == "" {
-		t.Skip(servers.TiDBVariable + " does not name a tidb-server; OPERATIONS.md describes how to build one")
+		t.Skip(servers.TiDBVariable + " does not name a tidb-server; STORES.md describes how to build one")
 	}
 	db, err := sql.Open("mysql", servertest.OpenSQL(t, servers.KindReal))
 	if err != nil {

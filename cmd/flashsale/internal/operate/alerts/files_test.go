@@ -1,0 +1,91 @@
+package alerts
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rhysd/actionlint"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const root = "../../../../.." // folder of the main module
+
+// text returns the content of a file of the main module.
+func text(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatalf("read %s: got error %v, want none", name, err)
+	}
+	return string(b)
+}
+
+// RUNBOOK.md has a section for each alert, with the same four answers, and no other sections.
+func TestRunbook(t *testing.T) {
+	rules := read(t)
+	answers := regexp.MustCompile(`(?s)^\n- \*\*Meaning\*\*.*\n- \*\*Look at\*\*.*\n- \*\*Type\*\*.*\n- \*\*It is over\*\*`)
+	for _, section := range strings.Split(text(t, "cmd/flashsale/RUNBOOK.md"), "\n## ")[1:] {
+		name, body, _ := strings.Cut(section, "\n")
+		if _, known := rules[name]; !known || !answers.MatchString(body) {
+			t.Errorf("section %s of the runbook: got an alert of that name: %v, want one, and the items that TestRunbook lists", name, known)
+		}
+		delete(rules, name)
+	}
+	for name := range rules {
+		t.Errorf("alert %s: got no section in the runbook, want one", name)
+	}
+}
+
+// Kubernetes accepts each object of the manifest, and knows all of its fields. The containers are
+// probed at the two pages, and have the time to stop that docker-compose.yml gives them.
+func TestManifest(t *testing.T) {
+	var deployment appsv1.Deployment
+	objects := []any{&deployment, &corev1.Service{}, &policyv1.PodDisruptionBudget{}}
+	parts := strings.Split(text(t, "cmd/flashsale/kubernetes.yml"), "\n---\n")
+	if len(parts) != len(objects) {
+		t.Fatalf("manifest: got %d objects, want %d", len(parts), len(objects))
+	}
+	for i, part := range parts {
+		if err := yaml.UnmarshalStrict([]byte(part), objects[i]); err != nil {
+			t.Errorf("object %d of the manifest: got error %v, want none", i, err)
+		}
+	}
+	pod := deployment.Spec.Template.Spec
+	grace := regexp.MustCompile(`stop_grace_period: (\d+)s # FLASHSALE_DRAIN_DELAY`).FindStringSubmatch(text(t, "docker-compose.yml"))
+	if got := pod.TerminationGracePeriodSeconds; got == nil || len(grace) == 0 || fmt.Sprint(*got) != grace[1] {
+		t.Errorf("grace period of the pods: got %v, want that of docker-compose.yml, %q", got, grace)
+	}
+	c := pod.Containers[0]
+	if c.ReadinessProbe.HTTPGet.Path != "/readyz" || c.LivenessProbe.HTTPGet.Path != "/livez" || c.StartupProbe != nil {
+		t.Errorf("probes: got %v and %v, want /readyz and /livez", c.ReadinessProbe, c.LivenessProbe)
+	}
+}
+
+// actionlint finds no fault in the workflows, and each action is pinned to a commit.
+func TestWorkflows(t *testing.T) {
+	linter, err := actionlint.NewLinter(io.Discard, &actionlint.LinterOptions{})
+	if err != nil {
+		t.Fatalf("open actionlint: got error %v, want none", err)
+	}
+	names, _ := filepath.Glob(filepath.Join(root, ".github/workflows/*.yml"))
+	faults, err := linter.LintFiles(names, nil)
+	if err != nil || len(faults) > 0 {
+		t.Errorf("workflows: got faults %v and error %v, want none", faults, err)
+	}
+	pinned := regexp.MustCompile(`^uses: [\w./-]+@[0-9a-f]{40} # v[\d.]+$`)
+	for _, name := range []string{"ci.yml", "release.yml"} {
+		for line := range strings.Lines(text(t, ".github/workflows/"+name)) {
+			if line = strings.TrimPrefix(strings.TrimSpace(line), "- "); strings.HasPrefix(line, "uses: ") && !pinned.MatchString(line) {
+				t.Errorf("workflow %s: got %q, want an action with its commit and its version", name, line)
+			}
+		}
+	}
+}
