@@ -159,5 +159,7 @@ func (l *Live) record(offers []orders.Offer) map[string][]mark {
 	if l.histories.began.IsZero() { // the database's time of the start
 		l.histories.began = now.Add(-time.Since(l.started)).Truncate(time.Millisecond)
 	}
-	return l.histories.record(now, sales, offers)
+	marks := l.histories.record(now, sales, offers)
+	l.events.log(markEvents(marks))
+	return marks
 }

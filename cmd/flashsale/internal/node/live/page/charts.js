@@ -1,4 +1,4 @@
-// Charts of the last ten minutes, by uPlot.
+// Charts of the last minutes, by uPlot.
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const charts = [];
 
@@ -27,7 +27,7 @@ function makePlot(chart) {
     width: chart.host.clientWidth, height: 200,
     cursor: { sync: { key: 'all' }, drag: { x: false } },
     scales: {
-      x: { range: (plot, from, to) => [Math.max(to - 600, Math.min(from, to - 60)), to] },
+      x: { range: (plot, from, to) => [Math.max(to - $('range').value, Math.min(from, to - 60)), to] },
       y: { range: (plot, from, to) => [0, Math.max(10, to * 1.1)] },
     },
     axes: [{ ...axis, space: 80, size: 32, values: (plot, all) => all.map(at => hour(at * 1000)) }, { ...axis, size: 60, values: (plot, all) => all.map(short) }],
