@@ -81,6 +81,25 @@ func TestLogOfSales(t *testing.T) {
 	}
 }
 
+// A sale that opens, sells out or closes is logged with the time of the mark.
+func TestLogOfMarks(t *testing.T) {
+	found := markEvents(map[string][]mark{
+		"T": {{7, "opened", 5}, {8, "restocked", 2}, {9, "sold_out", 5}}, "S": {{6, "closed", 3}},
+	})
+	want := []logEntry{
+		{At: 6, What: "Closed", SKU: "S", Text: "3 units are left."},
+		{At: 7, What: "Opened", SKU: "T", Text: "5 units are on sale."}, {At: 9, What: "Sold out", SKU: "T", Text: "No unit is left."},
+	}
+	if !slices.Equal(found, want) {
+		t.Errorf("events of marks: got %+v, want %+v", found, want)
+	}
+	var log eventLog
+	log.log(found)
+	if e := log.entries[0]; e.ID != 1 || e.At != 6 {
+		t.Errorf("first entry: got %+v, want id 1 at the time of the mark", e)
+	}
+}
+
 // An outage of a store, its end, and a claim are logged once each.
 func TestLogOfStoresAndRefunds(t *testing.T) {
 	o := &observed{}
@@ -128,7 +147,8 @@ func TestLogIsBounded(t *testing.T) {
 
 // Pages have at most 100 kB and load no other files.
 func TestPagesAreSmall(t *testing.T) {
-	for name, make := range map[string]func(bool) ([]byte, string, error){"/": BuyersPage, "/ops": OperatorsPage} {
+	operators := func(demo bool) ([]byte, string, error) { return OperatorsPage(demo, "https://traces.test/{order}") }
+	for name, make := range map[string]func(bool) ([]byte, string, error){"/": BuyersPage, "/ops": operators} {
 		html, policy, err := make(true)
 		check.Must(t, err)
 		if len(html) > 100_000 || bytes.Contains(html, []byte(" src=")) || bytes.Contains([]byte(policy), []byte("unsafe")) {

@@ -126,14 +126,20 @@ func (was saleVersion) changes(now saleVersion, sku string, kept []string) (foun
 // markEvents returns the events of sales that opened, sold out or closed. saleEvents returns the
 // other changes of sales.
 func markEvents(marks map[string][]mark) (found []logEntry) {
-	texts := map[string][2]string{
-		"opened": {"Opened", "%d units are on sale."}, "sold_out": {"Sold out", "%d units are sold."}, "closed": {"Closed", "%d units are left."},
-	}
 	for _, sku := range slices.Sorted(maps.Keys(marks)) {
 		for _, m := range marks[sku] {
-			if text, ok := texts[m.What]; ok {
-				found = append(found, logEntry{At: m.At, What: text[0], SKU: sku, Text: fmt.Sprintf(text[1], m.Units)})
+			entry := logEntry{At: m.At, SKU: sku}
+			switch m.What {
+			case "opened":
+				entry.What, entry.Text = "Opened", fmt.Sprintf("%d units are on sale.", m.Units)
+			case "sold_out":
+				entry.What, entry.Text = "Sold out", "No unit is left."
+			case "closed":
+				entry.What, entry.Text = "Closed", fmt.Sprintf("%d units are left.", m.Units)
+			default:
+				continue
 			}
+			found = append(found, entry)
 		}
 	}
 	return found

@@ -141,6 +141,9 @@ func (l *Live) runOnce(ctx context.Context) {
 	l.dropAllBut(watched)
 	if overview {
 		view := l.overview(offers, l.nodes(ctx))
+		if len(offers) == 0 {
+			view.Now = l.cfg.Service.Controller().Catalog().Now()
+		}
 		view.ID, view.Missing = l.made, missingStores
 		l.publish(overviewTopic, event("overview", view))
 	}

@@ -142,6 +142,7 @@ for (const button of document.querySelectorAll('[data-action]')) button.addEvent
 on('ask', 'submit', confirm);
 on('terms', 'input', unsure);
 on('range', 'change', drawCharts);
+for (const zone of document.querySelectorAll('.zone')) text(zone, moment.resolvedOptions().timeZone);
 on('crowd', 'click', () => sendCrowd(ops.sku));
 on('ask-no', 'click', () => $('ask').close());
 on('leave', 'click', () => signOut());
@@ -149,7 +150,8 @@ on('sign', 'submit', () => { tokens.set('operator', $('token').value.trim()); $(
 on('fold', 'click', () => { ops.unfolded = !ops.unfolded; showSales(ops.all.sales); });
 on('find', 'submit', () => find());
 addEventListener('hashchange', () => { if (ops.all) show(ops.all); });
-addChart('rates', [['Accepted', '--good', 'accepted'], ['Refused', '--warn', 'refused'], ['Limited', '--violet', 'limited'], ['Failed', '--bad', 'failed'], ['Durable', '--blue', 'durable']], { points: () => ops.points, unit: '/s' });
+// Accepted orders are usually durable in the same second, so the wide line shows on both sides of the narrow one.
+addChart('rates', [['Accepted', '--good', 'accepted', 6], ['Refused', '--warn', 'refused'], ['Limited', '--violet', 'limited'], ['Failed', '--bad', 'failed'], ['Durable', '--blue', 'durable']], { points: () => ops.points, unit: '/s' });
 addChart('p99', [['p99', '--blue', 'p99_ms']], { points: () => ops.points, unit: ' ms', limits: [[500, '--warn'], [1000, '--bad']] });
 addChart('stock', [['Available', '--accent', 'available'], ['Sold', '--good', 'sold']], { points: () => ops.stock, marks: () => ops.marks });
 setInterval(showSilence, 500);

@@ -3,7 +3,7 @@ const css = name => getComputedStyle(document.documentElement).getPropertyValue(
 const charts = [];
 
 // addChart adds a chart to an element. points() returns objects with a time "at", and marks()
-// returns objects with "at" and "what". A series is [name, colour, field of a point], and a
+// returns objects with "at" and "what". A series is [name, colour, field of a point, width], and a
 // limit is [value, colour].
 function addChart(id, series, { points, unit = '', limits = [], marks = () => [] }) {
   const chart = { host: $(id), series, points, unit, limits, marks };
@@ -33,7 +33,7 @@ function makePlot(chart) {
     axes: [{ ...axis, space: 80, size: 32, values: (plot, all) => all.map(at => hour(at * 1000)) }, { ...axis, size: 60, values: (plot, all) => all.map(short) }],
     series: [
       { label: 'At', value: (plot, at) => at ? hour(at * 1000) : '–' },
-      ...chart.series.map(([label, colour]) => ({ label, stroke: () => css(colour), width: 2, points: { show: false }, value: (plot, n) => n == null ? '–' : rate(n) + chart.unit })),
+      ...chart.series.map(([label, colour, , width = 2]) => ({ label, stroke: () => css(colour), width, points: { show: false }, value: (plot, n) => n == null ? '–' : rate(n) + chart.unit })),
     ],
     hooks: { draw: [plot => drawOver(plot, chart)] },
   }, [[], ...chart.series.map(() => [])], chart.host);
