@@ -140,7 +140,7 @@ func TestActionsInTheBrowser(t *testing.T) {
 	}
 	for _, what := range []string{id, "ann"} {
 		find(what)
-		op.until(`document.querySelector('#orders a')?.href === 'https://traces.test/find?order=` + id + `'`)
+		op.until(`[...document.querySelectorAll('#orders a')].at(-1)?.href === 'https://traces.test/find?order=` + id + `'`)
 		op.until(`[...document.querySelectorAll('#orders code')].at(-1)?.textContent === '` + id + `' && document.getElementById('orders').textContent.includes('ann, key k, ')`)
 	}
 	// The More button continues the list of the buyer that is shown, even if another buyer

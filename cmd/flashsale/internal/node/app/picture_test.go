@@ -32,7 +32,7 @@ func TestPicture(t *testing.T) {
 	}
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo = true })
 	tab := visit(t, browser(t), n.URL())
-	tab.do(chromedp.EmulateViewport(1000, 900))
+	tab.do(chromedp.EmulateViewport(1160, 1010))
 	var frames []image.Image
 	shoot := func() {
 		frame, err := png.Decode(bytes.NewReader(tab.drawn()))
@@ -42,9 +42,9 @@ func TestPicture(t *testing.T) {
 	tab.until(button("Buy 1"))
 	shoot()
 	tab.click("#crowd")
-	tab.until(hasText("answer", "A crowd is coming"))
+	tab.until(hasText("answer", "A crowd is coming") + ` && (scrollTo(0, 0), true)`)
 	shoot()
-	for left := 920; left > 0; left -= 80 {
+	for left := 885; left > 0; left -= 115 {
 		tab.until(fmt.Sprintf(`Number(document.getElementById('left').textContent.replace(',', '')) <= %d`, left))
 		shoot()
 	}
@@ -81,7 +81,7 @@ func animated(frames []image.Image) *gif.GIF {
 	}
 	g := &gif.GIF{}
 	for i := range all {
-		frame, delay := image.NewPaletted(size, palette), 60
+		frame, delay := image.NewPaletted(size, palette), 80
 		for p := range frame.Pix {
 			if c := pixel(all[i], p); i == 0 || c != pixel(all[i-1], p) {
 				frame.Pix[p] = indexes[c]
