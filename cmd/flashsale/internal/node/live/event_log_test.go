@@ -68,7 +68,7 @@ func TestLogOfSales(t *testing.T) {
 		{"direct mode ends", []func(*orders.Sale){func(s *orders.Sale) { s.Mode = orders.ModeGate; s.Epoch++ }}, []string{"S: Direct mode ended. Its gate was rebuilt."}},
 		{"a restock", []func(*orders.Sale){func(s *orders.Sale) { s.Total += 5 }}, []string{"S: Restocked. 5 units more, 15 in all."}},
 		{"a cut", []func(*orders.Sale){func(s *orders.Sale) { s.Total -= 2 }}, []string{"S: Cut. 2 units fewer, 13 in all."}},
-		{"closed by an operator", []func(*orders.Sale){func(s *orders.Sale) { s.ClosesAt = closes.Add(-time.Hour) }}, []string{"S: Closing moved. To 27 Nov 08:00:00 UTC."}},
+		{"closed by an operator", []func(*orders.Sale){func(s *orders.Sale) { s.ClosesAt = closes.Add(-time.Hour) }}, []string{"S: Closing moved. To 27 Nov 2026 08:00:00 UTC."}},
 		{"over", []func(*orders.Sale){func(s *orders.Sale) { s.Mode = orders.ModeOver }}, nil},
 	} {
 		var got []string

@@ -119,7 +119,7 @@ func (was saleVersion) changes(now saleVersion, sku string, kept []string) (foun
 	add(sameMode && now.fence != was.fence, "Keeper changed", "It is %s now.", keeper)
 	add(now.total > was.total, "Restocked", "%d units more, %d in all.", now.total-was.total, now.total)
 	add(now.total < was.total, "Cut", "%d units fewer, %d in all.", was.total-now.total, now.total)
-	add(now.closes != was.closes, "Closing moved", "To %s.", time.UnixMilli(now.closes).UTC().Format("2 Jan 15:04:05 UTC"))
+	add(now.closes != was.closes, "Closing moved", "To %s.", time.UnixMilli(now.closes).UTC().Format("2 Jan 2006 15:04:05 UTC"))
 	return found
 }
 

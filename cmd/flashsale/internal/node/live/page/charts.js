@@ -27,7 +27,10 @@ function makePlot(chart) {
     width: chart.host.clientWidth, height: 200,
     cursor: { sync: { key: 'all' }, drag: { x: false } },
     scales: {
-      x: { range: (plot, from, to) => [Math.max(to - $('range').value, Math.min(from, to - 60)), to] },
+      x: { range: (plot, from) => { // uPlot's own end of a single point is a day later
+        const to = plot.data[0].at(-1) ?? 0;
+        return [Math.max(to - $('range').value, Math.min(from, to - 60)), to];
+      } },
       y: { range: (plot, from, to) => [0, Math.max(10, to * 1.1)] },
     },
     axes: [{ ...axis, space: 80, size: 32, values: (plot, all) => all.map(at => hour(at * 1000)) }, { ...axis, size: 60, values: (plot, all) => all.map(short) }],
