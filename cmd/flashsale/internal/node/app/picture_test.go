@@ -33,10 +33,12 @@ func TestPicture(t *testing.T) {
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo = true })
 	tab := visit(t, browser(t), n.URL())
 	tab.do(chromedp.EmulateViewport(1160, 1010))
-	var frames []image.Image
+	var frames []*image.RGBA
 	shoot := func() {
-		frame, err := png.Decode(bytes.NewReader(tab.drawn()))
+		shot, err := png.Decode(bytes.NewReader(tab.drawn()))
 		check.Must(t, err)
+		frame := image.NewRGBA(shot.Bounds())
+		draw.Draw(frame, frame.Rect, shot, image.Point{}, draw.Src)
 		frames = append(frames, frame)
 	}
 	tab.until(button("Buy 1"))
@@ -60,42 +62,33 @@ func TestPicture(t *testing.T) {
 
 // animated returns an endless animation with the 255 most frequent colours of the frames. Pixels
 // that are as in the previous frame are transparent, so they take little space.
-func animated(frames []image.Image) *gif.GIF {
-	size, counts := frames[0].Bounds(), map[color.RGBA]int{}
-	all := make([]*image.RGBA, len(frames))
-	for i, frame := range frames {
-		all[i] = image.NewRGBA(size)
-		draw.Draw(all[i], size, frame, size.Min, draw.Src)
-		for p := range len(all[i].Pix) / 4 {
-			counts[pixel(all[i], p)]++
+func animated(frames []*image.RGBA) *gif.GIF {
+	counts := map[color.Color]int{}
+	for _, frame := range frames {
+		for p := range len(frame.Pix) / 4 {
+			counts[pixel(frame, p)]++
 		}
 	}
-	frequent := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int { return cmp.Compare(counts[b], counts[a]) })
-	palette := color.Palette{color.RGBA{}}
-	for _, c := range frequent[:min(len(frequent), 255)] {
-		palette = append(palette, c)
-	}
-	indexes := map[color.RGBA]uint8{}
+	frequent := slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int { return cmp.Compare(counts[b], counts[a]) })
+	palette := append(color.Palette{color.Transparent}, frequent[:min(len(frequent), 255)]...)
 	for c := range counts {
-		indexes[c] = uint8(1 + palette[1:].Index(c))
+		counts[c] = 1 + palette[1:].Index(c)
 	}
 	g := &gif.GIF{}
-	for i := range all {
-		frame, delay := image.NewPaletted(size, palette), 80
-		for p := range frame.Pix {
-			if c := pixel(all[i], p); i == 0 || c != pixel(all[i-1], p) {
-				frame.Pix[p] = indexes[c]
+	for i, frame := range frames {
+		out := image.NewPaletted(frame.Rect, palette)
+		for p := range out.Pix {
+			if c := pixel(frame, p); i == 0 || c != pixel(frames[i-1], p) {
+				out.Pix[p] = uint8(counts[c])
 			}
 		}
-		if i < 2 || i == len(all)-1 {
-			delay = 250
-		}
-		g.Image, g.Delay, g.Disposal = append(g.Image, frame), append(g.Delay, delay), append(g.Disposal, gif.DisposalNone)
+		g.Image, g.Delay, g.Disposal = append(g.Image, out), append(g.Delay, 80), append(g.Disposal, gif.DisposalNone)
 	}
+	g.Delay[0], g.Delay[1], g.Delay[len(frames)-1] = 250, 250, 250
 	return g
 }
 
 // pixel returns the pixel with number p of an image.
-func pixel(i *image.RGBA, p int) color.RGBA {
+func pixel(i *image.RGBA, p int) color.Color {
 	return color.RGBA{i.Pix[4*p], i.Pix[4*p+1], i.Pix[4*p+2], 255}
 }
