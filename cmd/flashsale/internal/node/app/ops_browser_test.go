@@ -238,7 +238,8 @@ func TestTermsInTheBrowser(t *testing.T) {
 	})
 }
 
-// The charts show the time range that the operator chooses, and a crowd comes to the sale shown.
+// The charts show the time range that the operator chooses. Durable orders do not cover accepted
+// ones, and dashed lines are explained. A crowd comes to the sale shown.
 func TestRangeAndCrowdInTheBrowser(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
@@ -246,7 +247,15 @@ func TestRangeAndCrowdInTheBrowser(t *testing.T) {
 	n.put("T", 9, 1, 900)
 	op := visit(t, browser(t), n.URL()+"/ops#T", `{
 		const ask = fetch, points = JSON.stringify([...Array(120)].map((_, i) => ({ at: Date.now() - (120 - i) * 5000, accepted: 1 })));
-		const longer = new TransformStream({ transform: (text, out) => out.enqueue(text.replace(/"points":\[.*?\]/, '"points":' + points)) });
+		let rest = '';
+		const longer = new TransformStream({ transform: (text, out) => { // event by event
+			const events = (rest + text).split('\n\n');
+			rest = events.pop();
+			for (const event of events) out.enqueue(event.replace(/"points":\[.*?\]/, '"points":' + points) + '\n\n');
+		} });
+		const draw = CanvasRenderingContext2D.prototype.stroke, strokes = window.strokes = {}; // largest width of a line by colour
+		CanvasRenderingContext2D.prototype.stroke = function (...path) { strokes[this.strokeStyle] = Math.max(strokes[this.strokeStyle] || 0, this.lineWidth); draw.apply(this, path); };
+		window.color = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 		window.fetch = async (path, how) => {
 			const answer = await ask(path, how);
 			return path === 'v1/live' ? new Response(answer.body.pipeThrough(new TextDecoderStream()).pipeThrough(longer).pipeThrough(new TextEncoderStream())) : answer;
@@ -263,6 +272,7 @@ func TestRangeAndCrowdInTheBrowser(t *testing.T) {
 		})()`
 	}
 	op.until(shows("500", "630"))
+	op.until(`strokes[color('--good')] > strokes[color('--blue')] + 2 && document.querySelector('#p99 + .key').textContent.startsWith('500 ms: slow')`)
 	op.until(`(() => { const range = document.getElementById('range'); range.value = '60'; return range.dispatchEvent(new Event('change')); })()`)
 	op.until(shows("20", "90"))
 	op.click("#crowd")
