@@ -13,9 +13,9 @@ import (
 	"flashsale/orders"
 )
 
-// emptiesIn is the shortest time in which a crowd sells a whole sale, if each of its orders is for
-// two units and is kept. The usual time is about twice as long.
-const emptiesIn = 2 * time.Minute
+// A crowd sends one order per second for each crowdUnits units. A sale of a thousand units then
+// lasts for two to five minutes, because an order is for one or two units, and some come back.
+const crowdUnits = 240
 
 // demoCrowd implements web.Crowd. It sends buyers to a sale, one crowd at a time.
 type demoCrowd struct {
@@ -45,8 +45,8 @@ func (d *demoCrowd) Start(ctx context.Context, sku string) (size web.CrowdSize, 
 		if d.end != nil || d.over {
 			return size, web.ErrCrowdRunning
 		}
-		perSecond := int((sale.Total - sale.Sold) / 2 / int64(emptiesIn/time.Second))
-		size = web.CrowdSize{SKU: sale.SKU, Rate: min(max(perSecond, 1), gentle.Rate), Seconds: int(gentle.Duration / time.Second)}
+		perSecond := min(max((sale.Total-sale.Sold)/crowdUnits, 1), gentle.Rate)
+		size = web.CrowdSize{SKU: sale.SKU, Rate: int(perSecond), Seconds: int(gentle.Duration / time.Second)}
 		visiting, end := context.WithCancel(context.WithoutCancel(ctx))
 		d.end = end
 		d.visits.Go(func() { d.visit(visiting, size) })

@@ -1,5 +1,6 @@
 // The actions of an operator: change a sale, find orders.
-const asking = { action: '', sku: '', terms: null, sure: null }; // the open dialog; sure: the terms that wait for a confirmation
+// asking describes the open dialog. sure holds the changed terms that wait for a confirmation.
+const asking = { action: '', sku: '', terms: null, sure: null };
 const match = sale => ({ 'If-Match': `"${sale.version}"` });
 const admin = (method, path, body, headers) => call(method, 'v1/admin/' + path, { token: tokens.operator, body, headers });
 
@@ -7,7 +8,7 @@ const admin = (method, path, body, headers) => call(method, 'v1/admin/' + path, 
 const local = at => at ? new Date(Date.parse(at) - new Date(at).getTimezoneOffset() * 60000).toISOString().slice(0, 19).replace(/:00$/, '') : '';
 const written = t => ({ ...t, price: t.price === undefined ? '' : (t.price / 10 ** places(t.currency)).toFixed(places(t.currency)), opens_at: local(t.opens_at), closes_at: local(t.closes_at) });
 const inputs = [...document.querySelectorAll('#terms [name]')];
-const labels = name => inputs.find(i => i.name === name)?.labels[0].firstChild.textContent.trim() || name;
+const labelOf = name => inputs.find(i => i.name === name)?.labels[0].firstChild.textContent.trim() || name;
 
 // entered returns the terms in the form. A field that was not edited keeps its exact value.
 function entered() {
@@ -24,7 +25,7 @@ function entered() {
 // differences describes the terms in which two versions of a sale differ.
 function differences(from, to) {
   const [was, is] = [written(from), written(to)].map(t => name => String(t[name] ?? '').replace('T', ' ') || 'none');
-  return inputs.filter(({ name }) => was(name) !== is(name)).map(({ name }) => `${labels(name)}: ${was(name)} → ${is(name)}`).join('\n');
+  return inputs.filter(({ name }) => was(name) !== is(name)).map(({ name }) => `${labelOf(name)}: ${was(name)} → ${is(name)}`).join('\n');
 }
 
 const put = ({ sku, ...terms }, headers) => admin('PUT', 'sales/' + encodeURIComponent(sku), terms, headers);
@@ -107,8 +108,11 @@ async function confirm() {
     return say('answer', 'yes', actions[action].done(body));
   }
   unsure();
-  if (status !== 412) return say('ask-answer', 'no', (body.errors || []).map(e => `${labels(e.field)} ${e.detail}.`).join('\n') || body.detail || noAnswer);
-  if (action === 'create') return say('ask-answer', 'no', 'Nothing was changed: there is a sale with this SKU already.');
+  if (status !== 412) return say('ask-answer', 'no', (body.errors || []).map(e => `${labelOf(e.field)} ${e.detail}.`).join('\n') || body.detail || noAnswer);
+  if (action === 'create') {
+    location.hash = entered().sku;
+    return say('ask-answer', 'no', 'Nothing was changed: there is a sale with this SKU already. The page behind this form shows it.');
+  }
   // A node may return the old terms for up to two seconds.
   for (let tries = 0; tries < 8 && asking.terms.version === terms.version; tries++) await pause(400), await readTerms();
   say('ask-answer', 'no', `Nothing was changed: another operator has changed this sale. The new state is shown above.\n${differences(terms, asking.terms)}\nDo you still want to?`);
@@ -150,7 +154,8 @@ on('sign', 'submit', () => { tokens.set('operator', $('token').value.trim()); $(
 on('fold', 'click', () => { ops.unfolded = !ops.unfolded; showSales(ops.all.sales); });
 on('find', 'submit', () => find());
 addEventListener('hashchange', () => { if (ops.all) show(ops.all); });
-// Accepted orders are usually durable in the same second, so the wide line shows on both sides of the narrow one.
+// Most accepted orders are durable in the same second. The wide line of accepted orders shows on
+// both sides of the narrow one.
 addChart('rates', [['Accepted', '--good', 'accepted', 6], ['Refused', '--warn', 'refused'], ['Limited', '--violet', 'limited'], ['Failed', '--bad', 'failed'], ['Durable', '--blue', 'durable']], { points: () => ops.points, unit: '/s' });
 addChart('p99', [['p99', '--blue', 'p99_ms']], { points: () => ops.points, unit: ' ms', limits: [[500, '--warn'], [1000, '--bad']] });
 addChart('stock', [['Available', '--accent', 'available'], ['Sold', '--good', 'sold']], { points: () => ops.stock, marks: () => ops.marks });
