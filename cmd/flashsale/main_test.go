@@ -106,6 +106,7 @@ func TestBadUsage(t *testing.T) {
 		{[]string{"token", "--buyer", "ann", "--ttl", "745h"}, "744h0m0s"},
 		{[]string{"serve", "--no-demo"}, "FLASHSALE_SECRET"},
 		{[]string{"serve", "--pay-scope", "pay please"}, "pay-scope"},
+		{[]string{"serve", "--trace-url", "javascript://{order}"}, "trace-url"},
 		{[]string{"serve", "--redis", "redis://localhost:1", "--secret", nodesSecret + "\r"}, "--secret: the value contains a carriage return"},
 		{[]string{"serve", "--redis", "redis://localhost:1", "--previous-secret", nodesSecret + " "}, "--previous-secret: the value contains a carriage return"},
 		{[]string{"serve", "--redis", "redis://localhost:1", "--token-issuer", "\ufeffshop"}, "--token-issuer: the value contains a carriage return"},

@@ -150,7 +150,7 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 		Service: a.service, Verifier: a.verifier, LimitIP: cfg.LimitIP,
 		LimitPlace: control.With(cfg.rules(web.RoutePlace)), LimitPay: control.With(cfg.rules(web.RoutePay)), LimitRead: control.With(cfg.rules(web.RouteRead)),
 		TrustedProxies: cfg.TrustedProxies, Registry: registry, Metrics: cfg.MetricsAddr == "",
-		Live: a.live, Demo: cfg.Demo, Crowd: a.crowd, Feed: a.feed, PayScope: cfg.PayScope,
+		Live: a.live, Demo: cfg.Demo, Crowd: a.crowd, TraceURL: cfg.TraceURL, Feed: a.feed, PayScope: cfg.PayScope,
 		Checks: []web.Check{
 			{Name: "redis", Ask: func(ctx context.Context) error { return a.rdb.Ping(ctx).Err() }, SellsWithout: a.service.Controller().InDirectMode},
 			{Name: "mysql", Ask: func(ctx context.Context) error {

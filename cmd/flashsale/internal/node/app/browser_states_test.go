@@ -96,24 +96,31 @@ func TestPageStates(t *testing.T) {
 			if size := len(n.send("GET", "/", "", "").body); size > 100_000 {
 				t.Errorf("page of the shop: got %d bytes, want at most 100,000", size)
 			}
-			tab := visit(t, chromium, "about:blank")
+			tab := visit(t, chromium, "about:blank", `if (location.search === '?slow') {
+				const ask = fetch, come = new Promise(go => { window.come = go; });
+				window.fetch = async (path, how) => { if (path.startsWith('v1/live')) await come; return ask(path, how); };
+			}`)
 			tab.do(chromedp.EmulateViewport(as.width, as.height))
 			tab.in(as.scheme)
-			tab.do(chromedp.Navigate(n.URL() + "/#S"))
+			tab.do(chromedp.Navigate(n.URL() + "/?slow#S"))
 			const watchShifts = `(window.shifts = [], (window.watcher = new PerformanceObserver(list => shifts.push(...list.getEntries())))
 				.observe({ type: 'layout-shift', buffered: true }), true)`
 			tab.until(watchShifts)
 			var moved float64
-			look := func(state string) {
+			shoot := func(state string) {
 				t.Helper()
 				picture := tab.drawn()
+				if dir := os.Getenv("FLASHSALE_SHOTS"); dir != "" {
+					check.Must(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.png", state, as.width, as.scheme)), picture, 0o644))
+				}
+			}
+			look := func(state string) {
+				t.Helper()
+				shoot(state)
 				if sum := eval[float64](tab, `(shifts.push(...watcher.takeRecords()), shifts.reduce((sum, s) => sum + s.value, 0))`); sum > 0 {
 					moved += sum
 					t.Logf("%s: %.3f: %s", state, sum, eval[string](tab, `shifts.splice(0).flatMap(s => [...s.sources].map(f =>
 						(f.node?.id || f.node?.className || f.node?.nodeName || f.node) + ' from ' + f.previousRect.y + ' to ' + f.currentRect.y)).join('; ')`))
-				}
-				if dir := os.Getenv("FLASHSALE_SHOTS"); dir != "" {
-					check.Must(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.png", state, as.width, as.scheme)), picture, 0o644))
 				}
 				tab.accessible(state)
 				if wide := eval[string](tab, `document.documentElement.scrollWidth <= innerWidth ? '' :
@@ -121,7 +128,11 @@ func TestPageStates(t *testing.T) {
 					t.Errorf("page in state %s: got elements wider than the window: %s", state, wide)
 				}
 			}
-			tab.until(button("Not open yet"))
+			tab.until(`(({ content, opacity, height }) => content !== 'none' && opacity === '1' && parseFloat(height) > 200)(getComputedStyle(document.getElementById('main'), '::before'))`)
+			shoot("0-slow")
+			tab.until(`(come(), true)`)
+			tab.until(button("Not open yet") + ` && getComputedStyle(document.getElementById('main'), '::before').content === 'none'`)
+			tab.until(`/^until it opens, \d+ \w+ 20\d\d, \d\d:\d\d (UTC|GMT|[A-Z]{3,4})/.test(document.getElementById('opens').textContent)`)
 			look("1-scheduled")
 			put(3, 0, time.Hour)
 			tab.until(button("Buy 1"))
@@ -139,16 +150,31 @@ func TestPageStates(t *testing.T) {
 			tab.until(button("Buy 1"))
 			look("5-restocked")
 			put(5, -time.Hour, -time.Second)
-			tab.until(button("Closed"))
+			tab.until(button("Closed") + ` && ` + left("3") + ` && ` + hasText("of", "of 5 sold") + ` && document.getElementById('bar').ariaLabel === 'Units sold' && document.getElementById('bar').ariaValueNow === '3'`)
 			look("6-closed")
 			if moved >= 0.02 {
 				t.Errorf("layout shifts of the page: got %.3f, want less than 0.02", moved)
+			}
+			// The longest notices do not cover the state, nor the connection.
+			tab.until(`(() => {
+				scrollTo(0, 0);
+				for (const [id, words] of [['notice', 'The shop cannot store orders at the moment. Orders wait, and are confirmed when they are stored.'], ['newer', 'Watch Load test: Flash sale, just opened']])
+					Object.assign(document.getElementById(id), { textContent: words, hidden: false });
+				const over = document.querySelector('.over').getBoundingClientRect();
+				window.covered = ['state', 'name', 'link'].filter(id => { const box = document.getElementById(id).getBoundingClientRect(); return box.left < over.right && over.left < box.right && box.top < over.bottom && over.top < box.bottom; }).join();
+				return over.height > 30;
+			})()`)
+			if covered := eval[string](tab, `covered`); covered != "" {
+				t.Errorf("notices over the page: they cover %s, want neither the state nor the name", covered)
 			}
 			moved = 0
 			tab.do(chromedp.Navigate(n.URL() + "/ops#S"))
 			tab.until(watchShifts)
 			tab.until(`document.getElementById('law').dataset.state === 'holds' && document.querySelector('#stock .u-legend')`)
 			look("7-operators")
+			tab.click("[data-action=create]")
+			tab.until(`document.getElementById('ask').open`)
+			look("8-new-sale")
 			if moved >= 0.02 {
 				t.Errorf("layout shifts of the operators' page: got %.3f, want less than 0.02", moved)
 			}

@@ -48,6 +48,8 @@ type Config struct {
 
 	Webhook map[string]string `placeholder:"NAME=URL" secret:"all" help:"Deliver the changes to this https URL, signed as Standard Webhooks prescribes. Repeat the flag for further URLs. All nodes should have the same. Needs --changes." group:"Changes"`
 
+	TraceURL string `name:"trace-url" placeholder:"URL" help:"Address of an order's traces in your viewer, with {order} in place of the order's ID, which spans have as flashsale.order. The page of operators links orders there. Default: no links." group:"Traces"`
+
 	Lock        string   `default:"redis" help:"Store of the keepers' locks: redis (--redis), redlock, zookeeper or mysql (--mysql; one connection per sale). Default ${default}." group:"Locks"`
 	LockServers []string `placeholder:"SERVER" secret:"url" help:"For redlock, the URLs of an odd number of independent Redis masters, at least three. For zookeeper, host:port of each server." group:"Locks"`
 
@@ -140,6 +142,8 @@ func (c Config) rules(route string) admission.Rules {
 // cluster, and no colon, which ends a namespace.
 var isNamespace = regexp.MustCompile(`^[A-Za-z0-9._-]{1,32}$`).MatchString
 
+var isTraceURL = regexp.MustCompile(`^https?://.*\{order\}`).MatchString
+
 // Prefix returns the first part of the names in Redis in a namespace.
 func Prefix(namespace string) string {
 	if namespace == "" {
@@ -199,6 +203,7 @@ func (c Config) validate() error {
 	for _, route := range c.LimitShadow {
 		knownRoute("limit-shadow", route)
 	}
+	f.check(c.TraceURL == "" || isTraceURL(c.TraceURL), "trace-url: %q is not an http or https URL that contains {order}", c.TraceURL)
 	c.validateLock(&f)
 	f.check(len(c.Webhook) == 0 || c.Changes, "webhook: needs --changes")
 	for name, url := range c.Webhook {

@@ -5,13 +5,19 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"flashsale/cmd/flashsale/internal/node/web"
+	"flashsale/loadtest/client"
 	"flashsale/loadtest/gentle"
 	"flashsale/orders"
 )
 
-// demoCrowd implements web.Crowd. It sends buyers to the demo's sale, one crowd at a time.
+// A crowd sends one order per second for each crowdUnits units. A sale of a thousand units then
+// lasts for two to five minutes, because an order is for one or two units, and some come back.
+const crowdUnits = 240
+
+// demoCrowd implements web.Crowd. It sends buyers to a sale, one crowd at a time.
 type demoCrowd struct {
 	app    *App
 	visits sync.WaitGroup
@@ -21,34 +27,38 @@ type demoCrowd struct {
 	over bool               // the node is stopping
 }
 
-// Start sends a crowd to the newest sale of the demo that is not over. It returns
-// web.ErrCrowdRunning if a crowd is running, and orders.ErrNotFound if the demo has no sale that
-// is not over.
-func (d *demoCrowd) Start(ctx context.Context) error {
+// Start sends a crowd to the sale sku, or to the newest sale of the demo if sku is empty. It
+// returns web.ErrCrowdRunning if a crowd is running, and orders.ErrNotFound if there is no such
+// sale, if it is over, or if a load test judges it.
+func (d *demoCrowd) Start(ctx context.Context, sku string) (size web.CrowdSize, err error) {
 	sales, now, err := d.app.store.Sales(ctx)
 	if err != nil {
-		return err
+		return size, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, sale := range sales {
-		if now.After(sale.ClosesAt) || sale.SKU != demoSKU && !strings.HasPrefix(sale.SKU, demoSKU+"-") {
+		ofDemo := sku == "" && (sale.SKU == demoSKU || strings.HasPrefix(sale.SKU, demoSKU+"-"))
+		if now.After(sale.ClosesAt) || sale.SKU != sku && !ofDemo || strings.HasPrefix(sale.Name, client.JudgedNamePrefix) {
 			continue
 		}
 		if d.end != nil || d.over {
-			return web.ErrCrowdRunning
+			return size, web.ErrCrowdRunning
 		}
+		perSecond := min(max((sale.Total-sale.Sold)/crowdUnits, 1), gentle.Rate)
+		size = web.CrowdSize{SKU: sale.SKU, Rate: int(perSecond), Seconds: int(gentle.Duration / time.Second)}
 		visiting, end := context.WithCancel(context.WithoutCancel(ctx))
 		d.end = end
-		d.visits.Go(func() { d.visit(visiting, sale.SKU) })
-		return nil
+		d.visits.Go(func() { d.visit(visiting, size) })
+		return size, nil
 	}
-	return orders.ErrNotFound
+	return size, orders.ErrNotFound
 }
 
-func (d *demoCrowd) visit(ctx context.Context, sku string) {
+func (d *demoCrowd) visit(ctx context.Context, size web.CrowdSize) {
+	sku := size.SKU
 	turnout, err := gentle.Run(ctx, gentle.Config{
-		Target: d.app.URL(), Token: d.app.Token, SKU: sku, Rate: gentle.Rate, Duration: gentle.Duration, Progress: io.Discard,
+		Target: d.app.URL(), Token: d.app.Token, SKU: sku, Rate: size.Rate, Duration: gentle.Duration, Progress: io.Discard,
 	})
 	d.app.cfg.Log.Info("demo crowd ended", "sku", sku, "turnout", turnout, "error", err)
 	d.Stop()

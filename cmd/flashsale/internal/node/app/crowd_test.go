@@ -10,8 +10,8 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// An operator of a demo can send one crowd at a time. A crowd ends on request, with its sale,
-// and when the node stops.
+// An operator of a demo can send one crowd at a time, to any sale but that of a load test. A crowd
+// ends on request, with its sale, and when the node stops.
 func TestDemoCrowd(t *testing.T) {
 	t.Parallel()
 	s := servertest.Open(t, servers.KindEmbedded)
@@ -23,8 +23,14 @@ func TestDemoCrowd(t *testing.T) {
 	n.send("POST", "/demo/crowd", "", "").want(401)
 	n.send("POST", "/demo/crowd", n.token("ann", false), "").want(403)
 	n.put("other", 10, 1, 900) // not the demo's
+	n.put("judged", 10, 1, 900, func(all map[string]any) { all["name"] = "Load test: J" })
+	for _, sku := range []string{"judged", "none"} {
+		n.send("POST", "/demo/crowd?sku="+sku, op, "").want(404)
+	}
 	n.put(demoSKU, 1000, 2, 2, window(-time.Hour, time.Hour)).ok()
-	come("a crowd comes")
+	check.Eventually(t, "a crowd comes that does not buy everything within two minutes", func() bool {
+		return send().has(`{"sku":"demo","orders_per_second":4,"seconds":300}`)
+	})
 	send().want(409, "in_progress")
 	check.Eventually(t, "the crowd orders, pays and cancels", func() bool {
 		rows := n.send("GET", "/v1/admin/sales/demo/orders", op, "")
@@ -35,14 +41,18 @@ func TestDemoCrowd(t *testing.T) {
 	come("another crowd comes after the first was ended")
 	for range 20 {
 		n.crowd.Stop()
-		check.Eventually(t, "the first crowd leaves, and another crowd comes", func() bool { return n.crowd.Start(t.Context()) == nil })
+		check.Eventually(t, "the first crowd leaves, and another crowd comes", func() bool { _, err := n.crowd.Start(t.Context(), demoSKU); return err == nil })
 	}
 	n.put(demoSKU, 1000, 2, 2, window(-time.Hour, -time.Minute)).ok()
 	check.Eventually(t, "no sale of the demo is open", func() bool { return send().status == 404 })
 	n.put(demoSKU+"-2", 1000, 2, 2).ok()
+	check.Eventually(t, "a crowd comes to the sale that it is sent to", func() bool {
+		return n.send("POST", "/demo/crowd?sku=other", op, "").has(`{"sku":"other","orders_per_second":1,`)
+	})
+	check.Eventually(t, "the crowd orders", func() bool { return n.audit("other").has(`"available":9`) })
+	n.send("DELETE", "/demo/crowd", op, "").want(204)
 	begun := time.Now()
 	come("another crowd comes after the sale of the first is over")
-	n.audit("other").contains(`"available":10`)
 	check.Must(t, n.stop()) // a crowd is still ordering
 	if time.Since(begun) >= gentle.Duration {
 		t.Error("stop of the node: it waited for the end of its crowd, want a stop at once")

@@ -46,7 +46,7 @@ func (a *App) createDemoSale(ctx context.Context) (*orders.Sale, error) {
 		sku = fmt.Sprint(demoSKU, "-", n)
 	}
 	sale := orders.Sale{
-		SKU: sku, Name: "The Last Pair", Description: "One pair, one size, one day. When these are gone there are no more.", Price: 12900, Currency: "EUR", Total: 1000, UnitsPerBuyer: 2,
+		SKU: sku, Name: "The Last Thousand", Description: "A thousand pairs, one week. When these are gone there are no more.", Price: 12900, Currency: "EUR", Total: 1000, UnitsPerBuyer: 2,
 		OpensAt: now.Add(demoOpensAfter), ClosesAt: now.Add(demoOpenFor), PaymentWindowS: 120,
 	}
 	_, _, err = a.service.PutSale(ctx, sale)

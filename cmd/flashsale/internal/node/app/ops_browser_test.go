@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -43,7 +44,7 @@ func TestOperatorsInTheBrowser(t *testing.T) {
 		return true;
 	})()`)
 	op.until(`drawn.size === 1 && (location.hash = '#S', true)`)
-	op.until(hasText("law-sum", "total 9 "))
+	op.until(hasText("law-sum", "total 9 ") + ` && ` + logged("Opened", "S: 9 units are on sale."))
 
 	// The page's figures are compared at each change.
 	op.until(`(() => {
@@ -98,11 +99,15 @@ func TestActionsInTheBrowser(t *testing.T) {
 	chromium := browser(t)
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) {
 		often("one")(c)
-		c.Demo, c.Changes, c.Webhook = true, true, map[string]string{"shop": "http://127.0.0.1:1/"} // port 1 is closed
+		c.Demo, c.TraceURL = true, "https://traces.test/find?order={order}"
+		c.Changes, c.Webhook = true, map[string]string{"shop": "http://127.0.0.1:1/"} // port 1 is closed
 	})
 	n.put("S", 5, 2, 900)
 	id := n.order("S", "ann").want(201).id()
+	n.put("few", 1, 1, 900)
+	n.order("few", "ann").want(201)
 	op := visit(t, chromium, n.URL()+"/ops#S")
+	op.until(logged("Sold out", "few: No unit is left."))
 	op.until(`/^Failing: \d+ attempts\|.*connection refused$/.test([...document.querySelectorAll('#webhooks [data-key=shop] td')].map(cell => cell.textContent).join('|'))`)
 	ask := func(action string) {
 		t.Helper()
@@ -135,7 +140,8 @@ func TestActionsInTheBrowser(t *testing.T) {
 	}
 	for _, what := range []string{id, "ann"} {
 		find(what)
-		op.until(`document.querySelector('#orders code')?.textContent === '` + id + `' && document.getElementById('orders').textContent.includes('ann, key k, ')`)
+		op.until(`[...document.querySelectorAll('#orders a')].at(-1)?.href === 'https://traces.test/find?order=` + id + `'`)
+		op.until(`[...document.querySelectorAll('#orders code')].at(-1)?.textContent === '` + id + `' && document.getElementById('orders').textContent.includes('ann, key k, ')`)
 	}
 	// The More button continues the list of the buyer that is shown, even if another buyer
 	// has been typed into the search field.
@@ -165,6 +171,114 @@ func TestActionsInTheBrowser(t *testing.T) {
 	op.until(`(late(), true)`)
 	op.until(`!!window.came`)
 	op.until(hasText("found", "There is no order of nobody."))
+}
+
+// Without a terminal, an operator creates the first sale and changes its price, window and limit
+// after a review. If another operator has changed the sale in between, the page keeps the entries,
+// shows the new state, and asks again.
+func TestTermsInTheBrowser(t *testing.T) {
+	t.Parallel()
+	n := start(t, servertest.Open(t, servers.KindEmbedded), often("one"))
+	op := visit(t, browser(t), n.URL()+"/ops")
+	signIn(op, n.token("op", true))
+	op.until(hasText("none", "There is no sale yet.") + ` && !document.getElementById('none').hidden`)
+	enter := func(fields ...string) {
+		t.Helper()
+		for i := 0; i < len(fields); i += 2 {
+			op.until(fmt.Sprintf(`(() => { const field = document.querySelector('#terms [name=%s]'); field.value = %q; return field.dispatchEvent(new Event('input', { bubbles: true })); })()`, fields[i], fields[i+1]))
+		}
+		op.click("#ask-yes")
+	}
+	create := func() {
+		t.Helper()
+		op.click("[data-action=create]")
+		op.until(`document.getElementById('ask').open && document.querySelector('#terms [name=currency]').value === 'EUR'`)
+	}
+	create()
+	enter("sku", "shoe", "name", "A shoe", "price", "129.50", "total", "40", "currency", "eur")
+	op.until(hasText("ask-answer", "Currency must be three capital letters"))
+	enter("currency", "EUR")
+	op.until(hasText("answer", "Created: A shoe (shoe), 40 units.") + ` && ` + hasText("name", "A shoe (shoe)"))
+	var sale struct {
+		Name, Currency string
+		Price, Total   int64
+		Limit          int64     `json:"per_buyer_limit"`
+		Opens          time.Time `json:"opens_at"`
+		Closes         time.Time `json:"closes_at"`
+	}
+	n.send("GET", "/v1/sales/shoe", "", "").into(t, &sale)
+	if sale.Price != 12950 || sale.Total != 40 || sale.Limit != 1 || sale.Closes.Sub(sale.Opens) != 24*time.Hour || sale.Opens.After(time.Now()) {
+		t.Errorf("sale of the form: got %+v, want 40 units at 129.50, one per buyer, open now for 24 hours", sale)
+	}
+	create()
+	enter("sku", "shoe", "price", "1", "total", "1")
+	op.until(hasText("ask-answer", "Nothing was changed: there is a sale with this SKU already."))
+	op.click("#ask-no")
+
+	op.click("[data-action=change]")
+	op.until(`document.getElementById('ask').open && document.querySelector('#terms [name=sku]').disabled && document.querySelector('#terms [name=price]').value === '129.50'`)
+	op.click("#ask-yes")
+	op.until(hasText("ask-answer", "Nothing is different."))
+	enter("price", "99", "per_buyer_limit", "3", "closes_at", "2999-01-01T00:00")
+	op.until(hasText("ask-answer", "Price: 129.50 → 99.00\nUnits per buyer: 1 → 3\nCloses: ") + ` && ` + hasText("ask-yes", "Confirm"))
+	n.put("shoe", 40, 1, 700, func(all map[string]any) { // by another operator
+		all["name"], all["price"], all["opens_at"], all["closes_at"] = "A boot", 12950, sale.Opens, sale.Closes
+	}).ok()
+	op.click("#ask-yes")
+	op.until(hasText("ask-answer", "Nothing was changed: another operator has changed this sale.") + ` && ` + hasText("ask-title", "Change A boot (shoe)?"))
+	op.until(`document.getElementById('ask-answer').textContent.includes('Name: A shoe → A boot\nSeconds to pay: 900 → 700')`)
+	op.click("#ask-yes")
+	op.until(hasText("ask-yes", "Confirm"))
+	op.click("#ask-yes")
+	op.until(hasText("answer", "Changed: A boot (shoe)."))
+	opened := sale.Opens
+	check.Eventually(t, "the terms of both operators are shown", func() bool {
+		n.send("GET", "/v1/sales/shoe", "", "").into(t, &sale)
+		return sale.Name == "A boot" && sale.Price == 9900 && sale.Limit == 3 && sale.Closes.After(opened.AddDate(900, 0, 0)) && sale.Opens.Equal(opened)
+	})
+}
+
+// The charts show the time range that the operator chooses. Durable orders do not cover accepted
+// ones, and dashed lines are explained. A crowd comes to the sale shown.
+func TestRangeAndCrowdInTheBrowser(t *testing.T) {
+	t.Parallel()
+	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
+	n.put("S", 9, 1, 900)
+	n.put("T", 9, 1, 900)
+	op := visit(t, browser(t), n.URL()+"/ops#T", `{
+		const ask = fetch, points = JSON.stringify([...Array(120)].map((_, i) => ({ at: Date.now() - (120 - i) * 5000, accepted: 1 })));
+		let rest = '';
+		const longer = new TransformStream({ transform: (text, out) => { // event by event
+			const events = (rest + text).split('\n\n');
+			rest = events.pop();
+			for (const event of events) out.enqueue(event.replace(/"points":\[.*?\]/, '"points":' + points) + '\n\n');
+		} });
+		const draw = CanvasRenderingContext2D.prototype.stroke, strokes = window.strokes = {}; // largest width of a line by colour
+		CanvasRenderingContext2D.prototype.stroke = function (...path) { strokes[this.strokeStyle] = Math.max(strokes[this.strokeStyle] || 0, this.lineWidth); draw.apply(this, path); };
+		window.color = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+		window.fetch = async (path, how) => {
+			const answer = await ask(path, how);
+			return path === 'v1/live' ? new Response(answer.body.pipeThrough(new TextDecoderStream()).pipeThrough(longer).pipeThrough(new TextEncoderStream())) : answer;
+		};
+	}`)
+	shows := func(from, to string) string { // the time at the left edge is from to to seconds ago
+		return `(() => {
+			const over = document.querySelector('#rates .u-over'), box = over?.getBoundingClientRect();
+			if (!box) return false;
+			over.dispatchEvent(new MouseEvent('mousemove', { clientX: box.x + 1, clientY: box.y + 9 }));
+			const [h, m, s] = document.querySelector('#rates .u-value').textContent.split(':').map(Number), now = new Date();
+			const ago = ((now.getHours() - h) * 3600 + (now.getMinutes() - m) * 60 + now.getSeconds() - s + 86400) % 86400;
+			return ago >= ` + from + ` && ago <= ` + to + `;
+		})()`
+	}
+	op.until(shows("500", "630"))
+	op.until(`strokes[color('--good')] > strokes[color('--blue')] + 2 && document.querySelector('#p99 + .key').textContent.startsWith('500 ms: slow')`)
+	op.until(`(() => { const range = document.getElementById('range'); range.value = '60'; return range.dispatchEvent(new Event('change')); })()`)
+	op.until(shows("20", "90"))
+	op.click("#crowd")
+	op.until(hasText("answer", "A crowd is coming: 1 order per second for 5 min."))
+	check.Eventually(t, "the crowd orders from T", func() bool { return !n.audit("T").has(`"available":9`) })
+	n.audit("S").contains(`"available":9`)
 }
 
 // cells is a condition: the row of a sale has these cells after its name.

@@ -1,7 +1,17 @@
 package app
 
 import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/gif"
+	"image/png"
+	"maps"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -11,9 +21,10 @@ import (
 	"flashsale/loadtest/servers/servertest/check"
 )
 
-// TestPicture makes the picture of the README, which shows a crowd at the demo's sale:
+// TestPicture makes the animated picture of the README. It shows how a crowd buys the demo's sale,
+// which takes some minutes:
 //
-//	FLASHSALE_TEST_PICTURE=$PWD/.github/live.png go test -run TestPicture ./cmd/flashsale/internal/node/app
+//	FLASHSALE_TEST_PICTURE=$PWD/.github/live.gif go test -run TestPicture ./cmd/flashsale/internal/node/app
 func TestPicture(t *testing.T) {
 	path := os.Getenv("FLASHSALE_TEST_PICTURE")
 	if path == "" {
@@ -21,13 +32,63 @@ func TestPicture(t *testing.T) {
 	}
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { c.Demo = true })
 	tab := visit(t, browser(t), n.URL())
-	tab.do(chromedp.EmulateViewport(1280, 900))
-	check.Eventually(t, "a crowd comes", func() bool { return n.send("POST", "/demo/crowd", n.token("op", true), "").status == 202 })
-	check.Eventually(t, "a third of the units is sold", func() bool {
-		a, err := n.service.Audit(t.Context(), demoSKU)
-		return err == nil && a.Sold > 330
-	})
-	picture, err := chromedp.Run(tab.ctx, chromedp.FullScreenshot(100)) // as PNG
-	check.Must(t, err)
-	check.Must(t, os.WriteFile(path, picture, 0o644))
+	tab.do(chromedp.EmulateViewport(1160, 1010))
+	var frames []*image.RGBA
+	shoot := func() {
+		shot, err := png.Decode(bytes.NewReader(tab.drawn()))
+		check.Must(t, err)
+		frame := image.NewRGBA(shot.Bounds())
+		draw.Draw(frame, frame.Rect, shot, image.Point{}, draw.Src)
+		frames = append(frames, frame)
+	}
+	tab.until(button("Buy 1"))
+	shoot()
+	tab.click("#crowd")
+	tab.until(hasText("answer", "A crowd is coming") + ` && (scrollTo(0, 0), true)`)
+	shoot()
+	for left := 885; left > 0; left -= 115 {
+		tab.until(fmt.Sprintf(`Number(document.getElementById('left').textContent.replace(',', '')) <= %d`, left))
+		shoot()
+	}
+	tab.until(`document.getElementById('state').textContent === 'Sold out'`)
+	shoot()
+	var out bytes.Buffer
+	check.Must(t, gif.EncodeAll(&out, animated(frames)))
+	if out.Len() > 300_000 {
+		t.Errorf("picture: got %d bytes, want at most 300,000", out.Len())
+	}
+	check.Must(t, os.WriteFile(path, out.Bytes(), 0o644))
+}
+
+// animated returns an endless animation with the 255 most frequent colours of the frames. Pixels
+// that are as in the previous frame are transparent, so they take little space.
+func animated(frames []*image.RGBA) *gif.GIF {
+	counts := map[color.Color]int{}
+	for _, frame := range frames {
+		for p := range len(frame.Pix) / 4 {
+			counts[pixel(frame, p)]++
+		}
+	}
+	frequent := slices.SortedFunc(maps.Keys(counts), func(a, b color.Color) int { return cmp.Compare(counts[b], counts[a]) })
+	palette := append(color.Palette{color.Transparent}, frequent[:min(len(frequent), 255)]...)
+	for c := range counts {
+		counts[c] = 1 + palette[1:].Index(c)
+	}
+	g := &gif.GIF{}
+	for i, frame := range frames {
+		out := image.NewPaletted(frame.Rect, palette)
+		for p := range out.Pix {
+			if c := pixel(frame, p); i == 0 || c != pixel(frames[i-1], p) {
+				out.Pix[p] = uint8(counts[c])
+			}
+		}
+		g.Image, g.Delay, g.Disposal = append(g.Image, out), append(g.Delay, 80), append(g.Disposal, gif.DisposalNone)
+	}
+	g.Delay[0], g.Delay[1], g.Delay[len(frames)-1] = 250, 250, 250
+	return g
+}
+
+// pixel returns the pixel with number p of an image.
+func pixel(i *image.RGBA, p int) color.Color {
+	return color.RGBA{i.Pix[4*p], i.Pix[4*p+1], i.Pix[4*p+2], 255}
 }

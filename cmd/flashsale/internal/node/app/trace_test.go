@@ -46,7 +46,7 @@ func TestTraceCrossesNodes(t *testing.T) {
 	ann := a.token("ann", false)
 
 	// Repeat until b keeps a sale and has read the clock of Redis.
-	traced := map[string]tracetest.SpanStub{}
+	traced, placed := map[string]tracetest.SpanStub{}, ""
 	check.Eventually(t, "an order is placed on a and kept by b", func() bool {
 		kept := b.service.Controller().KeptSKUs()
 		if len(kept) == 0 {
@@ -59,7 +59,7 @@ func TestTraceCrossesNodes(t *testing.T) {
 				t.Fatalf("order that is not sampled: got spans %+v, want none", stubs)
 			}
 		}
-		a.send("POST", "/v1/orders", ann, body, "traceparent: "+client).want(201)
+		placed = a.send("POST", "/v1/orders", ann, body, "traceparent: "+client).want(201).id()
 		check.Eventually(t, "the span of the request is exported", func() bool {
 			return slices.ContainsFunc(spans["a"].GetSpans(), func(s tracetest.SpanStub) bool { return s.Name == "POST /v1/orders" })
 		})
@@ -78,8 +78,8 @@ func TestTraceCrossesNodes(t *testing.T) {
 	if root.Parent.TraceID().String() != traceID || root.Parent.SpanID().String() != "b7ad6b7169203331" {
 		t.Errorf("parent of the request's span: got trace %s, span %s, want %s", root.Parent.TraceID(), root.Parent.SpanID(), client)
 	}
-	if !slices.Contains(root.Attributes, attribute.Int("http.response.status_code", 201)) {
-		t.Errorf("attributes of the request's span: got %v, want status 201", root.Attributes)
+	if !slices.Contains(root.Attributes, attribute.Int("http.response.status_code", 201)) || !slices.Contains(root.Attributes, attribute.String("flashsale.order", placed)) {
+		t.Errorf("attributes of the request's span: got %v, want status 201 and the order %s", root.Attributes, placed)
 	}
 	for _, name := range []string{"a limiter", "a reserve", "b queue", "b commit"} {
 		span, found := traced[name]

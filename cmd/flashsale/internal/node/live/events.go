@@ -3,6 +3,7 @@ package live
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 // A logEntry is an event of a store or a sale.
 type logEntry struct {
 	ID   int64  `json:"id"` // counts the entries of this node
-	At   int64  `json:"at"` // ms since 1970, by the node's clock
+	At   int64  `json:"at"` // ms since 1970, by the node's clock, or the database's for a mark of a sale
 	What string `json:"what"`
 	SKU  string `json:"sku"` // "" for events of a store
 	Text string `json:"says"`
@@ -33,7 +34,7 @@ func (e *eventLog) log(found []logEntry) {
 	defer e.mu.Unlock()
 	for _, entry := range found {
 		e.lastID++
-		entry.ID, entry.At = e.lastID, time.Now().UnixMilli()
+		entry.ID, entry.At = e.lastID, cmp.Or(entry.At, time.Now().UnixMilli())
 		e.entries = append(e.entries[max(0, len(e.entries)-maxEntries+1):], entry)
 	}
 }
@@ -118,7 +119,29 @@ func (was saleVersion) changes(now saleVersion, sku string, kept []string) (foun
 	add(sameMode && now.fence != was.fence, "Keeper changed", "It is %s now.", keeper)
 	add(now.total > was.total, "Restocked", "%d units more, %d in all.", now.total-was.total, now.total)
 	add(now.total < was.total, "Cut", "%d units fewer, %d in all.", was.total-now.total, now.total)
-	add(now.closes != was.closes, "Closing moved", "To %s.", time.UnixMilli(now.closes).UTC().Format("2 Jan 15:04:05 UTC"))
+	add(now.closes != was.closes, "Closing moved", "To %s.", time.UnixMilli(now.closes).UTC().Format("2 Jan 2006 15:04:05 UTC"))
+	return found
+}
+
+// markEvents returns the events of sales that opened, sold out or closed. saleEvents returns the
+// other changes of sales.
+func markEvents(marks map[string][]mark) (found []logEntry) {
+	for _, sku := range slices.Sorted(maps.Keys(marks)) {
+		for _, m := range marks[sku] {
+			entry := logEntry{At: m.At, SKU: sku}
+			switch m.What {
+			case "opened":
+				entry.What, entry.Text = "Opened", fmt.Sprintf("%d units are on sale.", m.Units)
+			case "sold_out":
+				entry.What, entry.Text = "Sold out", "No unit is left."
+			case "closed":
+				entry.What, entry.Text = "Closed", fmt.Sprintf("%d units are left.", m.Units)
+			default:
+				continue
+			}
+			found = append(found, entry)
+		}
+	}
 	return found
 }
 

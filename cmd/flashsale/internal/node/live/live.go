@@ -141,6 +141,9 @@ func (l *Live) runOnce(ctx context.Context) {
 	l.dropAllBut(watched)
 	if overview {
 		view := l.overview(offers, l.nodes(ctx))
+		if len(offers) == 0 {
+			view.Now = l.cfg.Service.Controller().Catalog().Now()
+		}
 		view.ID, view.Missing = l.made, missingStores
 		l.publish(overviewTopic, event("overview", view))
 	}
@@ -159,5 +162,7 @@ func (l *Live) record(offers []orders.Offer) map[string][]mark {
 	if l.histories.began.IsZero() { // the database's time of the start
 		l.histories.began = now.Add(-time.Since(l.started)).Truncate(time.Millisecond)
 	}
-	return l.histories.record(now, sales, offers)
+	marks := l.histories.record(now, sales, offers)
+	l.events.log(markEvents(marks))
+	return marks
 }

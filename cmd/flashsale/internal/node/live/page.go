@@ -17,17 +17,19 @@ var files embed.FS
 // that loads no other files. The policy allows only its own script and style. If demo is
 // true, the page requests tokens from the node.
 func BuyersPage(demo bool) (html []byte, policy string, err error) {
-	return page(demo, "page.html", []string{"base.css", "page.css"}, []string{"format.js", "api.js", "listen.js", "sale.js", "history.js", "buyer.js", "signin.js", "stream.js"})
+	return page(map[string]any{"Demo": demo}, "page.html", []string{"base.css", "page.css"}, []string{"format.js", "api.js", "listen.js", "sale.js", "history.js", "buyer.js", "signin.js", "stream.js"})
 }
 
 // OperatorsPage returns the page of operators and its Content-Security-Policy, like BuyersPage.
-func OperatorsPage(demo bool) (html []byte, policy string, err error) {
-	return page(demo, "ops.html", []string{"uplot/uPlot.min.css", "base.css", "ops.css"},
+// traceURL is the address of an order's traces, in which {order} stands for the order's ID. It is
+// empty if the page shows no links to traces.
+func OperatorsPage(demo bool, traceURL string) (html []byte, policy string, err error) {
+	return page(map[string]any{"Demo": demo, "TraceURL": traceURL}, "ops.html", []string{"uplot/uPlot.min.css", "base.css", "ops.css"},
 		[]string{"uplot/uPlot.iife.min.js", "format.js", "api.js", "listen.js", "charts.js", "ops.js", "acts.js"})
 }
 
 // page renders a page. The scripts run in the given order, in one function scope.
-func page(demo bool, name string, styles, scripts []string) (html []byte, policy string, err error) {
+func page(data map[string]any, name string, styles, scripts []string) (html []byte, policy string, err error) {
 	style, noStyle := joined(styles)
 	script, noScript := joined(scripts)
 	page, err := template.ParseFS(files, "page/"+name)
@@ -36,7 +38,8 @@ func page(demo bool, name string, styles, scripts []string) (html []byte, policy
 	}
 	script = "'use strict';\n(() => {\n" + script + "})();\n"
 	var out bytes.Buffer
-	if err = page.Execute(&out, map[string]any{"Demo": demo, "Style": template.CSS(style), "Script": template.JS(script)}); err != nil {
+	data["Style"], data["Script"] = template.CSS(style), template.JS(script)
+	if err = page.Execute(&out, data); err != nil {
 		return nil, "", err
 	}
 	return out.Bytes(), strings.Join([]string{

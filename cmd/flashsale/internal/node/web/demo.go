@@ -45,18 +45,29 @@ func (s *Server) demoToken(c *gin.Context) error {
 	return nil
 }
 
-// A Crowd sends buyers to the sale of a demo, one crowd at a time.
+// A Crowd sends buyers to a sale of a demo, one crowd at a time.
 type Crowd interface {
-	// Start starts a crowd. It returns ErrCrowdRunning if there is one already.
-	Start(ctx context.Context) error
+	// Start starts a crowd for the sale sku, or for the newest sale of the demo if sku is empty. It
+	// returns ErrCrowdRunning if there is a crowd already.
+	Start(ctx context.Context, sku string) (CrowdSize, error)
 	// Stop ends the crowd, if there is one.
 	Stop()
 }
 
+// A CrowdSize describes a crowd that has started.
+type CrowdSize struct {
+	SKU     string `json:"sku"`
+	Rate    int    `json:"orders_per_second"`
+	Seconds int    `json:"seconds"` // duration, from the opening of the sale on
+}
+
 // sendCrowd handles POST /demo/crowd.
 func (s *Server) sendCrowd(c *gin.Context) error {
-	c.Status(http.StatusAccepted)
-	return s.cfg.Crowd.Start(c.Request.Context())
+	size, err := s.cfg.Crowd.Start(c.Request.Context(), c.Query("sku"))
+	if err == nil {
+		c.JSON(http.StatusAccepted, size)
+	}
+	return err
 }
 
 // endCrowd handles DELETE /demo/crowd.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -182,6 +183,11 @@ func (s *Server) trace(c *gin.Context) {
 	code := c.Param(codeParam)
 	if code != "" {
 		span.SetAttributes(attribute.String("flashsale.code", code))
+	}
+	_, created, _ := strings.Cut(c.Writer.Header().Get("Location"), "/v1/orders/")
+	created, _, _ = strings.Cut(created, "?")
+	if order := cmp.Or(c.Param("id"), created); order != "" {
+		span.SetAttributes(attribute.String("flashsale.order", order))
 	}
 	if status >= http.StatusInternalServerError {
 		span.SetStatus(codes.Error, code)

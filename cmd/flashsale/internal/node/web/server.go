@@ -39,6 +39,7 @@ type Config struct {
 	Live           *live.Live
 	Demo           bool         // give a token to every caller
 	Crowd          Crowd        // used in demo mode only
+	TraceURL       string       // address of an order's traces, see live.OperatorsPage
 	Feed           *feed.Feed   // nil: no feed of changes
 	PayScope       string       // scope that may pay every order; "": buyers pay their own orders
 	Tracer         trace.Tracer // nil for no traces
@@ -87,7 +88,8 @@ func New(cfg Config) (*Server, error) {
 	s.engine.NoRoute(s.handle(func(*gin.Context) error { return errNotFound }))
 	s.engine.NoMethod(s.handle(func(*gin.Context) error { return errMethod }))
 	s.routes()
-	for path, page := range map[string]func(bool) ([]byte, string, error){"/": live.BuyersPage, "/ops": live.OperatorsPage} {
+	operators := func(demo bool) ([]byte, string, error) { return live.OperatorsPage(demo, cfg.TraceURL) }
+	for path, page := range map[string]func(bool) ([]byte, string, error){"/": live.BuyersPage, "/ops": operators} {
 		html, policy, err := page(cfg.Demo)
 		if err != nil {
 			return nil, fmt.Errorf("read the embedded page %s: %w", path, err)

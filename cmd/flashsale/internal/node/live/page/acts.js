@@ -1,11 +1,47 @@
 // The actions of an operator: change a sale, find orders.
-const asking = { action: '', sku: '', terms: null }; // the open dialog
+// asking describes the open dialog. sure holds the changed terms that wait for a confirmation.
+const asking = { action: '', sku: '', terms: null, sure: null };
 const match = sale => ({ 'If-Match': `"${sale.version}"` });
 const admin = (method, path, body, headers) => call(method, 'v1/admin/' + path, { token: tokens.operator, body, headers });
+
+// written returns the terms of a sale as the form shows them. Its times are local.
+const local = at => at ? new Date(Date.parse(at) - new Date(at).getTimezoneOffset() * 60000).toISOString().slice(0, 19).replace(/:00$/, '') : '';
+const written = t => ({ ...t, price: t.price === undefined ? '' : (t.price / 10 ** places(t.currency)).toFixed(places(t.currency)), opens_at: local(t.opens_at), closes_at: local(t.closes_at) });
+const inputs = [...document.querySelectorAll('#terms [name]')];
+const labelOf = name => inputs.find(i => i.name === name)?.labels[0].firstChild.textContent.trim() || name;
+
+// entered returns the terms in the form. A field that was not edited keeps its exact value.
+function entered() {
+  const { version, available, state, ...terms } = asking.terms, was = written(terms);
+  for (const { name, value } of inputs) if (value !== String(was[name] ?? '')) terms[name] = value;
+  for (const name of ['total', 'per_buyer_limit', 'payment_window_s']) terms[name] = Number(terms[name]);
+  terms.price = Math.round(inputs.find(i => i.name === 'price').value * 10 ** places(terms.currency));
+  terms.name ||= terms.sku;
+  const opens = terms.opens_at ? new Date(terms.opens_at) : new Date(ops.all.now);
+  const closes = terms.closes_at ? new Date(terms.closes_at) : new Date(+opens + 86400000);
+  return { ...terms, opens_at: opens.toISOString(), closes_at: closes.toISOString() };
+}
+
+// differences describes the terms in which two versions of a sale differ.
+function differences(from, to) {
+  const [was, is] = [written(from), written(to)].map(t => name => String(t[name] ?? '').replace('T', ' ') || 'none');
+  return inputs.filter(({ name }) => was(name) !== is(name)).map(({ name }) => `${labelOf(name)}: ${was(name)} → ${is(name)}`).join('\n');
+}
+
+const put = ({ sku, ...terms }, headers) => admin('PUT', 'sales/' + encodeURIComponent(sku), terms, headers);
 const actions = {
+  create: {
+    name: 'Create', says: () => 'Without a name, the sale is called like its SKU. Without times, it opens now and closes 24 hours after it opens.',
+    send: () => put(entered(), { 'If-None-Match': '*' }),
+    done: s => { location.hash = s.sku; return `Created: ${title(s)}, ${units(s.total)}.`; },
+  },
+  change: {
+    name: 'Change', says: () => 'Existing orders keep their price and their time to pay.',
+    send: () => put(asking.sure, match(asking.terms)), done: s => `Changed: ${title(s)}.`,
+  },
   restock: {
     name: 'Restock', says: s => `Total is ${count(s.total)}, of which ${count(s.available)} are available. A number below 0 takes units away.`,
-    send: ({ sku, available, state, version, ...terms }) => admin('PUT', 'sales/' + sku, { ...terms, total: terms.total + Number($('units').value) }, match({ version })),
+    send: ({ available, state, version, ...terms }) => put({ ...terms, total: terms.total + Number($('units').value) }, match({ version })),
     done: s => `Restocked: total is ${count(s.total)} now.`,
   },
   close: {
@@ -18,39 +54,68 @@ const actions = {
   },
 };
 
-// readTerms reads the sale of the dialog and shows it.
+// readTerms reads the sale of the dialog and shows it. It keeps the edited fields of the form.
 async function readTerms() {
   const { status, body } = await call('GET', 'v1/sales/' + asking.sku);
-  if (status !== 200) return false;
-  asking.terms = body;
-  text($('ask-title'), `${actions[asking.action].name} ${title(body)}?`);
-  text($('ask-says'), actions[asking.action].says(body));
-  return true;
+  if (status === 200) showTerms(body);
+  return status === 200;
+}
+
+function showTerms(terms) {
+  const was = asking.terms && written(asking.terms), is = written(terms);
+  for (const input of inputs) if (!was || input.value === String(was[input.name] ?? '')) input.value = is[input.name] ?? '';
+  asking.terms = terms;
+  text($('ask-title'), asking.sku ? `${actions[asking.action].name} ${title(terms)}?` : 'New sale');
+  text($('ask-says'), actions[asking.action].says(terms));
 }
 
 async function ask(action) {
-  Object.assign(asking, { action, sku: ops.sku });
-  if (!await readTerms()) return say('answer', 'no', noAnswer);
+  const isNew = action === 'create';
+  Object.assign(asking, { action, sku: isNew ? '' : ops.sku, terms: null });
+  if (isNew) showTerms({ currency: 'EUR', per_buyer_limit: 1, payment_window_s: 900, reserve_on: 'order' });
+  else if (!await readTerms()) return say('answer', 'no', noAnswer);
   $('ask-units').hidden = $('units').disabled = action !== 'restock';
   $('units').value = '';
-  text($('ask-yes'), actions[action].name);
+  $('terms').hidden = $('terms').disabled = !isNew && action !== 'change';
+  for (const label of document.querySelectorAll('[data-new]')) label.hidden = label.control.disabled = !isNew;
   say('answer', '', '');
-  say('ask-answer', '', '');
+  unsure();
   $('ask').showModal();
+}
+
+// unsure requires another review of the terms before they are sent.
+function unsure() {
+  asking.sure = null;
+  text($('ask-yes'), asking.action === 'change' ? 'Review' : actions[asking.action].name);
+  say('ask-answer', '', '');
+}
+
+// review shows the changes of the terms, which the next press of the button sends.
+function review() {
+  const terms = entered(), changes = differences(asking.terms, terms);
+  say('ask-answer', changes ? 'wait' : 'no', changes || 'Nothing is different.');
+  if (changes) asking.sure = terms;
+  text($('ask-yes'), changes ? 'Confirm' : 'Review');
 }
 
 async function confirm() {
   const { action, terms } = asking;
+  if (action === 'change' && !asking.sure) return review();
   say('ask-answer', 'wait', 'Asking…');
   const { status, body } = await actions[action].send(terms);
-  if (status === 200) {
+  if (status === 200 || status === 201) {
     $('ask').close();
     return say('answer', 'yes', actions[action].done(body));
   }
-  if (status === 412) { // a node may return the old terms for up to two seconds
-    for (let tries = 0; tries < 8 && asking.terms.version === terms.version; tries++) await pause(400), await readTerms();
+  unsure();
+  if (status !== 412) return say('ask-answer', 'no', (body.errors || []).map(e => `${labelOf(e.field)} ${e.detail}.`).join('\n') || body.detail || noAnswer);
+  if (action === 'create') {
+    location.hash = entered().sku;
+    return say('ask-answer', 'no', 'Nothing was changed: there is a sale with this SKU already. The page behind this form shows it.');
   }
-  say('ask-answer', 'no', status === 412 ? 'Nothing was changed: another operator has changed this sale. The text above shows its new state. Do you still want to?' : body.detail || noAnswer);
+  // A node may return the old terms for up to two seconds.
+  for (let tries = 0; tries < 8 && asking.terms.version === terms.version; tries++) await pause(400), await readTerms();
+  say('ask-answer', 'no', `Nothing was changed: another operator has changed this sale. The new state is shown above.\n${differences(terms, asking.terms)}\nDo you still want to?`);
 }
 
 let search; // the latest search; responses to earlier searches are dropped
@@ -68,8 +133,10 @@ async function find(what = $('what').value.trim(), cursor = '') {
   say('found', 'no', list.length ? '' : status === 200 || status === 404 ? `There is no order of ${what}.` : body.detail || noAnswer);
   $('orders').append(...list.map(o => {
     const item = make('li'), times = ['created', 'expires', 'paid', 'closed'].filter(t => o[t + '_at']).map(t => `${t} ${when(o[t + '_at'])}`);
+    const { trace } = document.body.dataset;
     item.append(make('b', '', `${o.quantity} × ${o.sku}, ${money(o.amount, o.currency)}: ${o.status.replace('_', ' ')}`),
       make('span', '', `${o.buyer}, ${o.idempotency_key ? `key ${o.idempotency_key}, ` : ''}${times.join(', ')}`), make('code', '', o.id));
+    if (trace) item.append(Object.assign(make('a', '', 'Trace'), { href: trace.replaceAll('{order}', o.id), target: '_blank', rel: 'noreferrer' }));
     return item;
   }));
 }
@@ -77,13 +144,19 @@ async function find(what = $('what').value.trim(), cursor = '') {
 const on = (id, event, act) => $(id)?.addEventListener(event, e => { if (event === 'submit') e.preventDefault(); act(); });
 for (const button of document.querySelectorAll('[data-action]')) button.addEventListener('click', () => ask(button.dataset.action));
 on('ask', 'submit', confirm);
+on('terms', 'input', unsure);
+on('range', 'change', drawCharts);
+for (const zone of document.querySelectorAll('.zone')) text(zone, moment.resolvedOptions().timeZone);
+on('crowd', 'click', () => sendCrowd(ops.sku, ops.all.sales.find(s => s.sale.sku === ops.sku)?.sale.state));
 on('ask-no', 'click', () => $('ask').close());
 on('leave', 'click', () => signOut());
 on('sign', 'submit', () => { tokens.set('operator', $('token').value.trim()); $('sign').reset(); say('answer', '', ''); start(); });
 on('fold', 'click', () => { ops.unfolded = !ops.unfolded; showSales(ops.all.sales); });
 on('find', 'submit', () => find());
 addEventListener('hashchange', () => { if (ops.all) show(ops.all); });
-addChart('rates', [['Accepted', '--good', 'accepted'], ['Refused', '--warn', 'refused'], ['Limited', '--violet', 'limited'], ['Failed', '--bad', 'failed'], ['Durable', '--blue', 'durable']], { points: () => ops.points, unit: '/s' });
+// Most accepted orders are durable in the same second. The wide line of accepted orders shows on
+// both sides of the narrow one.
+addChart('rates', [['Accepted', '--good', 'accepted', 6], ['Refused', '--warn', 'refused'], ['Limited', '--violet', 'limited'], ['Failed', '--bad', 'failed'], ['Durable', '--blue', 'durable']], { points: () => ops.points, unit: '/s' });
 addChart('p99', [['p99', '--blue', 'p99_ms']], { points: () => ops.points, unit: ' ms', limits: [[500, '--warn'], [1000, '--bad']] });
 addChart('stock', [['Available', '--accent', 'available'], ['Sold', '--good', 'sold']], { points: () => ops.stock, marks: () => ops.marks });
 setInterval(showSilence, 500);

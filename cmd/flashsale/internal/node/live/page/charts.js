@@ -1,9 +1,9 @@
-// Charts of the last ten minutes, by uPlot.
+// Charts of the last minutes, by uPlot.
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const charts = [];
 
 // addChart adds a chart to an element. points() returns objects with a time "at", and marks()
-// returns objects with "at" and "what". A series is [name, colour, field of a point], and a
+// returns objects with "at" and "what". A series is [name, colour, field of a point, width], and a
 // limit is [value, colour].
 function addChart(id, series, { points, unit = '', limits = [], marks = () => [] }) {
   const chart = { host: $(id), series, points, unit, limits, marks };
@@ -27,13 +27,16 @@ function makePlot(chart) {
     width: chart.host.clientWidth, height: 200,
     cursor: { sync: { key: 'all' }, drag: { x: false } },
     scales: {
-      x: { range: (plot, from, to) => [Math.max(to - 600, Math.min(from, to - 60)), to] },
+      x: { range: (plot, from) => { // uPlot's own end of a single point is a day later
+        const to = plot.data[0].at(-1) ?? 0;
+        return [Math.max(to - $('range').value, Math.min(from, to - 60)), to];
+      } },
       y: { range: (plot, from, to) => [0, Math.max(10, to * 1.1)] },
     },
     axes: [{ ...axis, space: 80, size: 32, values: (plot, all) => all.map(at => hour(at * 1000)) }, { ...axis, size: 60, values: (plot, all) => all.map(short) }],
     series: [
       { label: 'At', value: (plot, at) => at ? hour(at * 1000) : '–' },
-      ...chart.series.map(([label, colour]) => ({ label, stroke: () => css(colour), width: 2, points: { show: false }, value: (plot, n) => n == null ? '–' : rate(n) + chart.unit })),
+      ...chart.series.map(([label, colour, , width = 2]) => ({ label, stroke: () => css(colour), width, points: { show: false }, value: (plot, n) => n == null ? '–' : rate(n) + chart.unit })),
     ],
     hooks: { draw: [plot => drawOver(plot, chart)] },
   }, [[], ...chart.series.map(() => [])], chart.host);

@@ -42,8 +42,8 @@ function clock(ms) {
 
 const hour = at => new Date(at).toLocaleTimeString('en-GB');
 
-// when formats a time in the time zone of the browser, such as 27 Nov, 09:00.
-const moment = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
+// when formats a time in the time zone of the browser, such as 27 Nov 2026, 09:00 CET.
+const moment = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric', hour: '2-digit', minute: '2-digit', timeZoneName: 'short' });
 const when = at => moment.format(new Date(at));
 
 function span(s) {

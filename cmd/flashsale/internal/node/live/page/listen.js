@@ -92,10 +92,10 @@ async function listen(path, token, stop, handlers) {
 // withMarks adds the marks that are not in the history yet.
 const withMarks = (marks, more) => [...marks, ...more.filter(m => !marks.some(x => x.at === m.at && x.what === m.what))];
 
-async function sendCrowd() {
-  const { status, body } = await call('POST', 'demo/crowd', { token: await demoToken('operator') });
-  if (status === 202) return say('answer', 'yes', 'A crowd is coming: 30 buyers per second for five minutes.');
+// sendCrowd sends a crowd to a sale of a demo, which is in the given state.
+async function sendCrowd(sku, state) {
+  const { status, body } = await call('POST', 'demo/crowd?sku=' + sku, { token: await demoToken('operator') });
+  const often = body.orders_per_second === 1 ? '1 order' : body.orders_per_second + ' orders', since = state === 'scheduled' ? ', from the opening on' : '';
+  if (status === 202) return say('answer', 'yes', `A crowd is coming: ${often} per second for ${span(body.seconds)}${since}.`);
   say('answer', 'no', body.detail || noAnswer);
 }
-
-$('crowd')?.addEventListener('click', sendCrowd);

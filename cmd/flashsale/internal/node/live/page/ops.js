@@ -8,7 +8,7 @@ const grown = (points, p) => p.at <= (points.at(-1)?.at ?? 0) ? points : [...poi
 
 // start shows the form to sign in, or opens the stream of the overview.
 async function start() {
-  for (const id of ['link', demo ? 'crowd' : 'leave']) $(id).hidden = !demo && !tokens.operator;
+  for (const id of demo ? ['link'] : ['link', 'leave']) $(id).hidden = !demo && !tokens.operator;
   $('board').hidden = true; // until the first overview, so that the content does not move then
   if (demo && !tokens.operator) await demoToken('operator');
   const on = Boolean(tokens.operator);
@@ -70,6 +70,7 @@ function show(all) {
   if (chosen) {
     ops.stock = grown(ops.stock, { at: Date.parse(all.now), available: chosen.sale.available, sold: chosen.sold });
     showLaw(chosen, missing);
+    if (demo) $('crowd').hidden = judged(chosen.sale) || chosen.sale.state === 'closed';
   }
   fill($('nodes'), all.nodes.map(n => ({
     key: n.node, cells: [

@@ -55,20 +55,25 @@ function showSnapshot(snapshot) {
   text($('terms'), `at most ${count(s.per_buyer_limit)} per buyer · ${ends}`);
   text($('description'), s.description || '');
   showPicture(s.image_url || '', s.name);
-  hero($('left'), count(s.available));
-  text($('of'), `of ${count(s.total)} left`);
+  showUnits();
   text($('ready'), units(s.total));
-  const bar = $('bar');
-  bar.firstElementChild.style.transform = `scaleX(${s.total > 0 ? Math.min(1, s.available / s.total) : 0})`;
-  bar.setAttribute('aria-valuemax', Math.max(1, s.total));
-  bar.setAttribute('aria-valuenow', s.available);
-  bar.setAttribute('aria-valuetext', `${count(s.available)} of ${count(s.total)}`);
   showStock();
   showFeed();
   $('main').dataset.snapshot = snapshot.id;
   $('main').setAttribute('aria-busy', 'false');
   sale.trouble = trouble(snapshot);
   showClock();
+}
+
+// showUnits shows the units that are left, or those that were sold if the sale is over.
+function showUnits() {
+  const { sale: s, sold } = sale.snapshot, over = currentState() === 'closed';
+  const n = over ? sold : s.available, word = over ? 'sold' : 'left', bar = $('bar');
+  hero($('left'), count(n));
+  text($('of'), `of ${count(s.total)} ${word}`);
+  bar.firstElementChild.style.transform = `scaleX(${s.total > 0 ? Math.min(1, n / s.total) : 0})`;
+  const said = { label: 'Units ' + word, valuemax: Math.max(1, s.total), valuenow: n, valuetext: `${count(n)} of ${count(s.total)}` };
+  for (const [name, value] of Object.entries(said)) bar.setAttribute('aria-' + name, value);
 }
 
 // hero shows a large figure. A long one gets a smaller font.
@@ -92,7 +97,7 @@ function trouble({ missing, direct, exact }) {
   if (missing.includes('mysql') && !direct) return 'The shop cannot store orders at the moment. Orders wait, and are confirmed when they are stored.';
   if (direct) return 'The shop is slower than usual. Nothing is lost.';
   if (missing.length) return 'The shop cannot accept orders at the moment. Please wait.';
-  return exact ? '' : 'The stock could not be read. The page shows the total minus the known orders.';
+  return exact ? '' : 'The number of units left is an estimate at the moment.';
 }
 
 // showNotice shows a message while the page is limited, disconnected, or a store is missing.
@@ -113,6 +118,7 @@ function showClock() {
     sale.state = state;
     $('state').dataset.state = document.querySelector('.sale').dataset.state = state;
     text($('state'), states[state]);
+    showUnits();
     if (before) announce(before);
     if ($('answer').dataset.kind === 'no') answer('', ''); // the answer was about the previous state
   }
@@ -120,7 +126,7 @@ function showClock() {
   text($('opens'), 'until it opens, ' + when(s.opens_at));
   hero($('clock'), clock(opensIn));
   text($('closes'), state === 'closed' ? 'closed ' + when(s.closes_at) : 'closes in ' + clock(Date.parse(s.closes_at) - now()));
-  if (demo) $('crowd').hidden = !/^demo(-\d+)?$/.test(s.sku) || state === 'closed'; // a crowd comes to the demo's sales only
+  if (demo) $('crowd').hidden = judged(s) || state === 'closed';
   showButton();
   showRemaining();
 }

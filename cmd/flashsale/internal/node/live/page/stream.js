@@ -86,6 +86,7 @@ function showNewer() {
 document.querySelector('.skip').addEventListener('click', event => { event.preventDefault(); $('main').focus(); });
 $('newer').addEventListener('click', () => { location.hash = stream.newer; $('newer').hidden = true; });
 $('sku').addEventListener('change', () => { location.hash = $('sku').value; });
+$('crowd')?.addEventListener('click', () => sendCrowd(stream.sku, sale.state));
 addEventListener('hashchange', choose);
 addEventListener('online', () => stream.sku && connect());
 setInterval(showClock, 200);
