@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"flashsale/cmd/flashsale/internal/node/auth"
+	"flashsale/cmd/flashsale/internal/operate/api"
 	"flashsale/loadtest"
 )
 
@@ -42,6 +43,9 @@ func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
 	}
 	cfg, err := c.config(s)
 	if err != nil {
+		return err
+	}
+	if _, _, err := api.New(c.Target, "").Sales(ctx, false, ""); api.As(err).Unsent {
 		return err
 	}
 	if c.SKU != "" && c.Scenario != "" {
