@@ -18,6 +18,16 @@ var (
 	ErrUnavailable = errors.New("orders: a dependency is not available") // the outcome is unknown, or nothing was done: retry
 )
 
+// BelowSoldError is ErrBelowSold with the number of units sold.
+type BelowSoldError struct{ Sold int64 }
+
+func (e *BelowSoldError) Error() string {
+	return fmt.Sprintf("%v: %d units are sold", ErrBelowSold, e.Sold)
+}
+
+// Unwrap returns ErrBelowSold.
+func (e *BelowSoldError) Unwrap() error { return ErrBelowSold }
+
 // ErrClaimed is ErrOrderClosed for a payment that has a refund claim.
 var ErrClaimed = fmt.Errorf("%w, and a refund claim is recorded for the payment", ErrOrderClosed)
 

@@ -10,9 +10,10 @@ import (
 
 type saleArchive struct {
 	SKU   string        `arg:"" help:"SKU of the sale."`
-	MySQL string        `name:"mysql" required:"" placeholder:"DSN" help:"Data source name of the database that has the sale, as in serve --mysql."`
 	To    string        `default:"flashsale_archive" placeholder:"DATABASE" help:"Archive database on the same server. Default ${default}."`
 	After time.Duration `default:"2160h" help:"Minimum time since the last order could expire, and since the last refund of an order. An operator's change counts as a new end of the sale. A payment reported after the move finds no order. Default ${default}, 90 days."`
+
+	databaseFlag `embed:""`
 
 	Reported bool `help:"All consumers of the feed of changes, webhooks included, have read it to its end. Required if the feed has ever been on, because the moved orders are no longer in the feed."`
 }
@@ -29,11 +30,10 @@ at the same time share the work. Afterwards the API answers 404 for the sale and
 
 // Run moves the sale and prints its progress every 20,000 orders.
 func (c *saleArchive) Run(ctx context.Context, s streams) error {
-	st, err := store.Open(c.MySQL, store.Config{})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = st.Close() }()
+	return c.open(func(st *store.Store) error { return c.move(ctx, s, st) })
+}
+
+func (c *saleArchive) move(ctx context.Context, s streams, st *store.Store) error {
 	archive, err := st.OpenArchive(ctx, c.To)
 	if err != nil {
 		return err

@@ -114,7 +114,7 @@ func (f *attackFlags) config(s streams) (c loadtest.Config, err error) {
 	if !f.Quiet {
 		c.Progress = s.err
 	}
-	return c, nil
+	return c, f.check(c)
 }
 
 // conflicts returns an error that names the flags that cannot be combined with a scenario.
@@ -132,7 +132,7 @@ func (f *attackFlags) conflicts() error {
 // finish prints and saves the verdict and returns the exit status.
 func (f *attackFlags) finish(s streams, r *report.Reports) (err error) {
 	if f.Report != "" {
-		if err = r.Save(f.Report); err == nil {
+		if err = r.Save(f.Report); err == nil && !f.Quiet {
 			_, _ = fmt.Fprintln(s.err, "report written to", f.Report)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 
-	"flashsale/loadtest/client"
+	"flashsale/cmd/flashsale/internal/operate/api"
 )
 
 type buyCommand struct {
@@ -22,10 +22,10 @@ func (c *buyCommand) Run(ctx context.Context, s streams) error {
 	server := c.as(c.Buyer, false)
 	c.Key = cmp.Or(c.Key, rand.Text())
 	o, err := server.PlaceOrder(ctx, c.SKU, c.Quantity, c.Key)
-	switch status := client.StatusOf(err); {
-	case server.Fault != nil:
-		return server.Fault
-	case err != nil && (status == 0 || status >= 500):
+	switch of := api.As(err); {
+	case server.Fault != nil || of.Unsent:
+		return err
+	case err != nil && (of.Status == 0 || of.Status >= 500):
 		return fmt.Errorf("buy %d of %s: %w (the outcome is unknown: repeat the command with --key %s)", c.Quantity, c.SKU, err, c.Key)
 	case err != nil:
 		return fmt.Errorf("buy %d of %s: %w", c.Quantity, c.SKU, err)

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
+	"flashsale/cmd/flashsale/internal/operate/api"
 	"flashsale/loadtest/client"
 )
 
@@ -30,9 +32,9 @@ const pageSize, pageWait = 1000, 20 * time.Second
 
 // Run prints the changes up to now and, with --follow, those to come.
 func (c *changesCommand) Run(ctx context.Context, s streams) error {
-	_, _ = fmt.Fprintln(s.err, "each line is the current state of an order or a sale")
-	next, retry := c.After, false
-	defer func() { _, _ = fmt.Fprintln(s.err, "next cursor:", next) }()
+	heading := sync.OnceFunc(func() { _, _ = fmt.Fprintln(s.err, "each line is the current state of an order or a sale") })
+	next, end, retry := c.After, "", false
+	defer func() { _, _ = fmt.Fprint(s.err, end) }()
 	for {
 		wait := time.Duration(0)
 		if c.Follow {
@@ -43,10 +45,11 @@ func (c *changesCommand) Run(ctx context.Context, s streams) error {
 		page, err := c.as("operator", true).Changes(ctx, next, pageSize, wait)
 		switch {
 		case err == nil:
+			heading()
 			retry = false
 		case ctx.Err() != nil:
 			return nil
-		case !c.Follow || client.StatusOf(err) != 0 && client.StatusOf(err) < 500:
+		case !c.Follow || api.As(err).Status != 0 && api.As(err).Status < 500:
 			return err
 		default:
 			if !retry { // once per outage
@@ -62,7 +65,7 @@ func (c *changesCommand) Run(ctx context.Context, s streams) error {
 				return err
 			}
 		}
-		next = page.Next
+		next, end = page.Next, fmt.Sprintln("next cursor:", page.Next)
 		if ctx.Err() != nil || !c.Follow && len(page.Changes) < pageSize {
 			return nil
 		}

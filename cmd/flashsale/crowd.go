@@ -25,6 +25,9 @@ with the sale or on Ctrl-C.`
 
 // Run sends the buyers and prints what they did.
 func (c *crowdCommand) Run(ctx context.Context, s streams) error {
+	if _, err := c.as("crowd", false).Orders(ctx); err != nil { // there is a server, and it accepts the secret
+		return err
+	}
 	verifier, err := signer(c.Secret, 0)
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func (c *demoCommand) Run(ctx context.Context, s streams) error {
 		return loadtest.ListScenarios(s.out)
 	}
 	cfg, err := c.config(s)
-	if err := errors.Join(err, variants.CheckStrategy(c.Strategy)); err != nil {
+	if err := errors.Join(err, variants.CheckStrategy(c.Strategy), app.Config{Limits: c.Limits, Secret: rand.Text() + rand.Text()}.Check()); err != nil {
 		return err
 	}
 	if v, _ := variants.Find(c.Strategy); v.OnPayment {

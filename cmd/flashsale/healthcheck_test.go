@@ -7,8 +7,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
+
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // health runs healthcheck and returns its exit status and its output.
@@ -56,7 +60,7 @@ func TestHealthcheckAsksTheNodeOnAddr(t *testing.T) {
 }
 
 func TestHealthcheckPrintsCause(t *testing.T) {
-	node := readiness(t, http.StatusServiceUnavailable, `{"detail":"redis does not answer"}`)
+	node := readiness(t, http.StatusServiceUnavailable, `{"code":"unavailable","detail":"redis does not answer"}`)
 	status, output := health(t, node.URL+"/readyz")
 	if status != 1 || !strings.Contains(output, "503") || !strings.Contains(output, "redis does not answer") {
 		t.Errorf("healthcheck of a node that is not ready: got exit status %d, want 1 and the reason of the node: %s", status, output)
@@ -64,6 +68,15 @@ func TestHealthcheckPrintsCause(t *testing.T) {
 	node.Close()
 	if status, output := health(t, node.URL+"/readyz"); status != 1 || !strings.Contains(output, "refused") {
 		t.Errorf("healthcheck of a closed port: got exit status %d, want 1 and the cause: %s", status, output)
+	}
+}
+
+// A node that sells in spite of a failure is healthy, and healthcheck prints the reason.
+func TestHealthcheckPrintsWhyDegraded(t *testing.T) {
+	node := readiness(t, http.StatusOK, `{"status":"degraded","detail":"redis does not answer"}`)
+	out, _, err := command(t, "healthcheck", node.URL+"/readyz")
+	if check.Must(t, err); out != "degraded: redis does not answer\n" {
+		t.Errorf("healthcheck of a degraded node: got output %q, want the reason", out)
 	}
 }
 
@@ -80,6 +93,20 @@ func TestHealthcheckEndsInTime(t *testing.T) {
 	}
 }
 
+// A proxy of the environment does not answer for the node. A connection to 0.0.0.0 reaches this
+// machine, and net/http would use a proxy for it.
+func TestHealthcheckUsesNoProxy(t *testing.T) {
+	proxy := readiness(t, http.StatusOK, `{"status":"ok"}`)
+	cmd := exec.CommandContext(check.Context(t), os.Args[0], "healthcheck", "http://0.0.0.0:1/readyz")
+	cmd.Env = append(os.Environ(), "HTTP_PROXY="+proxy.URL)
+	if out, err := cmd.CombinedOutput(); err == nil {
+		t.Errorf("healthcheck of a closed port with a proxy: got no error, want one: %s", out)
+	}
+}
+
 func TestHealthcheckRejectsInvalidAddr(t *testing.T) {
+	if status, output := health(t, "nonsense"); status != 1 || !strings.Contains(output, "the target") {
+		t.Errorf("healthcheck of no URL: got exit status %d, want 1 and the reason: %s", status, output)
+	}
 	refuses(t, []string{"healthcheck", "--addr", "8080"}, "HOST:PORT")
 }

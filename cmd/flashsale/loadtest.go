@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"flashsale/cmd/flashsale/internal/node/auth"
+	"flashsale/cmd/flashsale/internal/operate/api"
 	"flashsale/loadtest"
 	"flashsale/loadtest/judge"
 )
@@ -51,6 +52,9 @@ func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
 	}
 	cfg, err := c.config(s)
 	if err != nil {
+		return err
+	}
+	if _, _, err := api.New(c.Target, "").Sales(ctx, false, ""); api.As(err).Unsent {
 		return err
 	}
 	if c.SKU != "" && c.Scenario != "" {

@@ -5,13 +5,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
+	"regexp"
+	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -19,6 +23,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/cmd/flashsale/internal/node/app"
+	"flashsale/cmd/flashsale/internal/operate/api"
 	"flashsale/cmd/flashsale/internal/prove/gallery/variants"
 )
 
@@ -47,7 +52,8 @@ func (redisLog) Printf(ctx context.Context, format string, v ...any) {
 }
 
 // exitCode is an error with an exit status: 1 if the verdict found a violation,
-// 2 if the verdict could not judge. All other errors have exit status 3.
+// 2 if the verdict could not judge, 3 if a command with --json has printed its error. All other
+// errors have exit status 3, too.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) }
@@ -131,21 +137,56 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if answerTab(parser); exited >= 0 {
 		return nil
 	}
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
-	parsed, err := parser.Parse(args)
+	parsed, err := parser.Parse(forKong(args))
 	if exited >= 0 { // Parse has printed the help or the version
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("%w (flashsale --help)", err)
+	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
+		node := cmp.Or(wrong.Context.Selected(), parser.Model.Node)
+		return fmt.Errorf("%w (%s --help)", err, node.FullPath())
 	}
 	if err := checkSettings(parsed); err != nil {
 		return err
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	return parsed.Run(streams{out: stdout, err: stderr, args: args})
+	err = parsed.Run(streams{out: stdout, err: stderr, args: args})
+	asJSON := slices.ContainsFunc(parsed.Flags(), func(f *kong.Flag) bool { return f.Name == "json" && f.Target.Bool() })
+	if _, printed := errors.AsType[exitCode](err); err == nil || printed || !asJSON {
+		return err
+	}
+	return printProblem(stderr, err)
+}
+
+// forKong returns args in the form that kong understands. "help" and "version" become flags. A
+// negative number is joined to its flag, because kong takes the -5 in "--by -5" for a flag.
+func forKong(args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	case args[0] == "version":
+		return append([]string{"--version"}, args[1:]...)
+	}
+	list := slices.Clone(args)
+	for i := len(list) - 1; i > 0; i-- {
+		if pair := list[i-1] + "=" + list[i]; negative(pair) {
+			list = slices.Replace(list, i-1, i+1, pair)
+		}
+	}
+	return list
+}
+
+// negative reports whether text is a flag with a negative number, such as --by=-5 or --for=-1h.
+var negative = regexp.MustCompile(`^--[^=]+=-[0-9.][^=]*$`).MatchString
+
+// printProblem prints err as one JSON object: the server's problem document, if there is one, with
+// the text of err in the member message.
+func printProblem(w io.Writer, err error) error {
+	doc := map[string]any{}
+	_ = json.Unmarshal(api.As(err).Problem, &doc) // if there is none, doc stays empty
+	doc["message"] = err.Error()
+	return errors.Join(json.NewEncoder(w).Encode(doc), exitCode(3))
 }
 
 func newParser(c *commands, stdout, stderr io.Writer, exit func(code int)) (*kong.Kong, error) {

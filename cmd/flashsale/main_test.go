@@ -73,7 +73,7 @@ func command(t *testing.T, args ...string) (stdout, stderr string, err error) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{nil, {"--help"}, {"serve", "--help"}, {"demo", "--help"}, {"loadtest", "--help"}, {"token", "--help"}, {"migrate", "--help"}, {"drill", "--help"}, {"compare", "--help"}} {
+	for _, args := range [][]string{nil, {"--help"}, {"help"}, {"help", "sale", "create"}, {"serve", "--help"}, {"demo", "--help"}, {"loadtest", "--help"}, {"token", "--help"}, {"migrate", "--help"}, {"drill", "--help"}, {"compare", "--help"}} {
 		out, _, err := command(t, args...)
 		if err != nil || !strings.Contains(out, "Usage: flashsale") {
 			t.Errorf("flashsale with the arguments %v: got error %v, want the usage\n%s", args, err, out)
@@ -99,11 +99,11 @@ func TestBadUsage(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"sell"}, "sell"},
+		{[]string{"sell"}, "(flashsale --help)"},
 		{[]string{"token"}, "--buyer"},
-		{[]string{"token", "--buyer", "a b"}, "subject"},
+		{[]string{"token", "--buyer", "a b"}, "--buyer: the subject"},
 		{[]string{"token", "--buyer", "ann", "--secret", "short"}, "32"},
-		{[]string{"token", "--buyer", "ann", "--ttl", "745h"}, "744h0m0s"},
+		{[]string{"token", "--buyer", "ann", "--ttl", "745h"}, "--ttl: the lifetime is 745h0m0s, want 1s to 744h0m0s"},
 		{[]string{"serve", "--no-demo"}, "FLASHSALE_SECRET"},
 		{[]string{"serve", "--pay-scope", "pay please"}, "pay-scope"},
 		{[]string{"serve", "--trace-url", "javascript://{order}"}, "trace-url"},
@@ -117,24 +117,34 @@ func TestBadUsage(t *testing.T) {
 		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", nodesSecret, "--previous-secret", trialSecret}, "public secret"},
 		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", nodesSecret, "--previous-secret", "EXAMPLE-of-a-secret-32-bytes-or-longer"}, "--secret: this is the public example"},
 		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", nodesSecret, "--previous-secret", "short"}, "32"},
-		{[]string{"demo", "--stock", "0"}, "Stock"},
-		{[]string{"demo", "--strategy", "magic"}, "strategy"},
+		{[]string{"demo", "--stock", "0"}, "--stock: 0, want"},
+		{[]string{"demo", "--limit", "1", "--max-quantity", "2"}, "--max-quantity: 2, want 1..--limit"},
+		{[]string{"demo", "--limit-shadow", "buy"}, "--limit-shadow: unknown route"},
+		{[]string{"demo", "--strategy", "magic"}, "--strategy: "},
 		{[]string{"demo", "--reserve-on", "delivery"}, "reserve-on"},
 		{[]string{"serve", "--limit-buyer", "lots"}, "limit"},
 		{[]string{"serve", "--limit-when-redis-down", "place=ajar"}, "open, closed, local"},
 		{[]string{"serve", "--limit-when-redis-down", "place"}, "ROUTE=POLICY"},
 		{[]string{"serve", "--limit-when-redis-down", "buy=open"}, "pay, place, read"},
-		{[]string{"serve", "--limit-shadow", "buy"}, "pay, place, read"},
+		{[]string{"serve", "--limit-shadow", "buy"}, "--limit-shadow: unknown route"},
 		{[]string{"serve", "--redis", "redis://localhost:1"}, "both"},
 		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d"}, "FLASHSALE_SECRET"},
 		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", trialSecret}, "public secret"},
 		{[]string{"serve", "--redis", "redis://localhost:1", "--mysql", "u:p@tcp(localhost:1)/d", "--secret", "EXAMPLE-of-a-secret-32-bytes-or-longer"}, "--secret: this is the public example"},
 		{[]string{"serve", "--redis", "redis://:example@localhost:1", "--mysql", "u:example@tcp(localhost:1)/d", "--secret", nodesSecret, "--no-demo"}, "--redis, --mysql: this is the public example"},
-		{[]string{"serve", "--webhook", "shop=https://shop.example"}, "webhook: needs --changes"},
-		{[]string{"serve", "--changes", "--webhook", "shop=http://shop.example", "--no-demo", "--secret", nodesSecret}, "webhook: want NAME=URL"},
+		{[]string{"serve", "--webhook", "shop=https://shop.example"}, "--webhook: needs --changes"},
+		{[]string{"serve", "--changes", "--webhook", "shop=http://shop.example", "--no-demo", "--secret", nodesSecret}, "--webhook: want NAME=URL"},
 		{[]string{"webhook", "secret", "shop", "--secret", "short"}, "32"},
-		{[]string{"loadtest", "--target", "nonsense"}, "Target"},
-		{[]string{"migrate", "--mysql", "nonsense"}, "DSN"},
+		{[]string{"loadtest", "--target", "nonsense"}, "the target"},
+		{[]string{"loadtest", "--payments", "-0.5"}, "--payments: -0.5, want"},
+		{[]string{"drill", "--rate", "0"}, "--rate: 0, want"},
+		{[]string{"bench", "--rounds", "0"}, "--rounds: 0, want"},
+		{[]string{"serve", "--lease=1ms", "--trusted-proxies", "x"}, "--trusted-proxies: invalid IP address: x\n--lease: 1ms is below 1s"},
+		{[]string{"sale", "create", "S", "--price=-5", "--total=-3", "--for", "-1x"}, "--for: expected duration"},
+		{[]string{"sale", "create", "S", "--opens-at", "noon"}, `--opens-at: "noon" is not a time such as`},
+		{[]string{"sale", "create", "S"}, "(flashsale sale create --help)"},
+		{[]string{"sale"}, "(flashsale sale --help)"},
+		{[]string{"migrate", "--mysql", "nonsense"}, "--mysql: "},
 	} {
 		refuses(t, c.args, c.want)
 	}
@@ -191,6 +201,9 @@ func demo(t *testing.T, args ...string) (v verdict, err error) {
 	out, log, err := command(t, args...)
 	if jsonErr := json.Unmarshal([]byte(out), &v); jsonErr != nil {
 		t.Fatalf("flashsale demo with %v: got error %v, want a JSON verdict: %s\n%s", args, errors.Join(err, jsonErr), out, log)
+	}
+	if strings.Contains(log, "report written") {
+		t.Errorf("flashsale demo --quiet: got progress, want none:\n%s", log)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -329,11 +342,15 @@ func contains(t testing.TB, text string, words ...string) {
 	}
 }
 
-// refuses fails the test unless a command returns an error that contains all words.
+// refuses fails the test unless a command returns an error that contains all words, before it has
+// started stores.
 func refuses(t *testing.T, args []string, words ...string) {
 	t.Helper()
-	_, _, err := command(t, args...)
+	_, stderr, err := command(t, args...)
 	contains(t, fmt.Sprint(err), words...)
+	if strings.Contains(strings.ToLower(stderr), "stores: ") {
+		t.Errorf("refused command: got stores, want none:\n%s", stderr)
+	}
 	if t.Failed() {
 		t.Logf("failed command: flashsale %v", args)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 
 	"flashsale/cmd/flashsale/internal/node/app"
@@ -12,8 +13,15 @@ import (
 
 // serverFlags holds the server and the secret of a command that calls a server.
 type serverFlags struct {
-	Target string `default:"http://${addr}" placeholder:"URL" help:"URL of the server ($$FLASHSALE_TARGET). Default ${default}."`
-	Secret string `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET), to sign the token of this command. Default: the secret of a server on embedded stores."`
+	Target   string     `default:"http://${addr}" placeholder:"URL" help:"URL of the server ($$FLASHSALE_TARGET). Default ${default}."`
+	Secret   string     `placeholder:"TEXT" help:"The server's secret ($$FLASHSALE_SECRET), to sign the token of this command. Default: the secret of a server on embedded stores."`
+	LogLevel slog.Level `default:"INFO" help:"Lowest level of the log messages to print. DEBUG prints method, URL and status of each request. Default ${default}."`
+}
+
+// AfterApply applies --log-level to the default logger.
+func (f *serverFlags) AfterApply() error {
+	slog.SetLogLoggerLevel(f.LogLevel)
+	return nil
 }
 
 // tokenTTL is the lifetime of the token of a command that sends a few requests. It is short,
@@ -31,7 +39,11 @@ func (f *serverFlags) as(subject string, admin bool) *api.Client {
 	if err != nil {
 		return &api.Client{Fault: err}
 	}
-	return api.New(f.Target, token)
+	server := api.New(f.Target, token)
+	if !admin {
+		server.Buyer = subject
+	}
+	return server
 }
 
 func (f *serverFlags) operator() *api.Client { return f.as("operator", true) }

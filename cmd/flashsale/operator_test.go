@@ -69,25 +69,31 @@ func TestOperatorsCommands(t *testing.T) {
 		}
 	}
 	must("Nothing is on sale", "sale", "show")
-	fails("not found: GET "+node.URL()+"/v1/admin/sales/sneaker/audit", "audit", "sneaker")
-	fails("currency", "sale", "create", "sneaker", "--price", "1", "--total", "1", "--currency", "euro")
+	fails("no sale sneaker at "+node.URL()+": `flashsale sale show` lists all sales", "audit", "sneaker")
+	fails("--currency must be", "sale", "create", "sneaker", "--price", "1", "--total", "1", "--currency", "euro")
 	must("price           129.00 EUR", "sale", "create", "sneaker", "--price", "12900", "--total", "10", "--per-buyer", "3")
 	fails("on sale already", "sale", "create", "sneaker", "--price", "1", "--total", "99")
 	for range 3 { // the server lists the sale a second after the last change
 		must("sneaker", "sale", "show", "--all")
 	}
 	must("open", "sale", "show", "sneaker")
+	fails("give a SKU or --all, not both", "sale", "show", "sneaker", "--all")
+	fails("whole seconds", "sale", "create", "x", "--price", "1", "--total", "1", "--payment-window", "1500ms")
 
 	id := buys(t, node, "ann", "sneaker", 2)
 	must("pending_payment", "order", "show", id, "--buyer", "ann")
-	fails("not found: GET "+node.URL()+"/v1/orders/"+id, "order", "show", id, "--buyer", "eve")
+	fails("eve has no order "+id, "order", "show", id, "--buyer", "eve")
 	must("ok      sneaker: total 10 = available 8", "audit", "sneaker")
+	must("sold            2: 2 pending, 0 paid", "sale", "show", "sneaker")
+	must("sold            unknown: the server does not accept the token", "sale", "show", "sneaker", "--secret", nodesSecret)
 
 	fails("give --to UNITS, a new total, or --by", "sale", "restock", "sneaker")
 	fails("can't be used together", "sale", "restock", "sneaker", "--to", "1", "--by", "1")
 	must("10 of 12", "sale", "restock", "sneaker", "--by", "2")
+	must("9 of 11", "sale", "restock", "sneaker", "--by", "-1")
+	fails("the total must be 0 to", "sale", "restock", "sneaker", "--by", "-12")
 	must("3 of 5", "sale", "restock", "sneaker", "--to", "5")
-	fails("below_sold", "sale", "restock", "sneaker", "--to", "1")
+	fails("number of units sold, 2 (409 below_sold)", "sale", "restock", "sneaker", "--to", "1")
 	must("closed", "sale", "close", "sneaker")
 	must("closed", "sale", "close", "sneaker")
 	must("closed  3", "sale", "show")
@@ -210,8 +216,8 @@ func TestOperatorsMistakes(t *testing.T) {
 	}{
 		{"unauthorized", []string{"audit", "S", "--target", node.URL(), "--secret", "not the secret of that server, at all"}},
 		{"http://localhost:8080", []string{"sale", "show", "--target", "localhost"}},
-		{"connection refused (flashsale serve starts a server)", []string{"sale", "show", "--target", "http://127.0.0.1:1"}},
-		{"connection refused (flashsale serve starts a server)", []string{"loadtest", "--quiet", "--target", "http://127.0.0.1:1"}},
+		{"no server at http://127.0.0.1:1: connection refused (flashsale serve starts a server)", []string{"sale", "show", "--target", "http://127.0.0.1:1"}},
+		{"no server at http://127.0.0.1:1: connection refused (flashsale serve starts a server)", []string{"loadtest", "--quiet", "--target", "http://127.0.0.1:1"}},
 		{"--buyer", []string{"order", "list"}},
 	} {
 		refuses(t, c.args, c.want)

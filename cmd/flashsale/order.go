@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"time"
 
@@ -35,6 +33,10 @@ func (c *orderList) Run(ctx context.Context, s streams) error {
 	if err != nil || c.JSON {
 		return c.print(s, server, err)
 	}
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(s.out, c.Buyer, "has no orders")
+		return err
+	}
 	var t report.Text
 	t.Row("ID", "SKU", "QUANTITY", "AMOUNT", "STATUS", "CREATED")
 	for _, o := range list {
@@ -51,11 +53,7 @@ type orderShow struct {
 
 // Run shows the order. A buyer sees only their own orders, an operator sees all.
 func (c *orderShow) Run(ctx context.Context, s streams) error {
-	path := "/v1/orders/"
-	if c.Buyer == "" {
-		path = "/v1/admin/orders/"
-	}
-	return c.order(ctx, s, c.Buyer, http.MethodGet, path+url.PathEscape(c.ID), nil)
+	return c.order(ctx, s, c.Buyer, c.ID, "", nil)
 }
 
 type orderPay struct {
@@ -74,7 +72,7 @@ func (c *orderPay) Run(ctx context.Context, s streams) error {
 	if c.Currency != nil {
 		in["currency"] = *c.Currency
 	}
-	return c.order(ctx, s, c.Buyer, http.MethodPost, "/v1/orders/"+url.PathEscape(c.ID)+"/pay", in)
+	return c.order(ctx, s, c.Buyer, c.ID, "pay", in)
 }
 
 type orderCancel struct {
@@ -85,7 +83,7 @@ type orderCancel struct {
 
 // Run cancels the order.
 func (c *orderCancel) Run(ctx context.Context, s streams) error {
-	return c.order(ctx, s, c.Buyer, http.MethodPost, "/v1/orders/"+url.PathEscape(c.ID)+"/cancel", nil)
+	return c.order(ctx, s, c.Buyer, c.ID, "cancel", nil)
 }
 
 type orderVoid struct {
@@ -108,7 +106,7 @@ refund is claimed for each payment. Repeating the command changes nothing.
 func (c *orderVoid) Run(ctx context.Context, s streams) error {
 	server := c.operator()
 	if c.SKU == "" {
-		o, err := server.Order(ctx, http.MethodGet, "/v1/admin/orders/"+url.PathEscape(c.IDs[0]), nil)
+		o, err := server.Order(ctx, c.IDs[0], "", nil)
 		if err != nil {
 			return err
 		}
@@ -137,11 +135,11 @@ func (c *orderVoid) Run(ctx context.Context, s streams) error {
 	return nil
 }
 
-// order sends a request and prints the order of the response. If buyer is empty, it sends
-// an operator's token.
-func (f *answerFlags) order(ctx context.Context, s streams, buyer, method, path string, in any) error {
+// order reads, pays or cancels an order and prints it. If buyer is empty, it sends an operator's
+// token.
+func (f *answerFlags) order(ctx context.Context, s streams, buyer, id, action string, in any) error {
 	server := f.as(cmp.Or(buyer, "operator"), buyer == "")
-	o, err := server.Order(ctx, method, path, in)
+	o, err := server.Order(ctx, id, action, in)
 	return f.printOrder(s, server, o, err)
 }
 

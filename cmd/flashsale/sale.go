@@ -32,11 +32,21 @@ type saleCreate struct {
 	Currency      string        `default:"EUR" help:"Currency code (ISO 4217). Default ${default}."`
 	Total         int64         `required:"" placeholder:"UNITS" help:"Units on sale."`
 	PerBuyer      int64         `default:"1" placeholder:"UNITS" help:"Maximum units per buyer. Default ${default}."`
-	OpensAt       time.Time     `placeholder:"TIME" help:"Opening time, RFC 3339, such as 2026-11-27T09:00:00Z. Default: now."`
+	OpensAt       timeFlag      `placeholder:"TIME" help:"Opening time, RFC 3339, such as 2026-11-27T09:00:00Z. Default: now."`
 	For           time.Duration `default:"24h" help:"Time for which the sale is open. Default ${default}."`
 	PaymentWindow time.Duration `default:"${payment_window}" help:"Time to pay before an order expires. Default ${default}."`
 	ReserveOn     string        `default:"order" enum:"order,payment" help:"When an order takes its units: order (when it is placed) or payment (when it is paid). Default ${default}."`
 	answerFlags   `embed:""`
+}
+
+// timeFlag is a time in the form of RFC 3339.
+type timeFlag struct{ time.Time }
+
+func (t *timeFlag) UnmarshalText(text []byte) (err error) {
+	if t.Time, err = time.Parse(time.RFC3339, string(text)); err != nil {
+		err = fmt.Errorf("%q is not a time such as 2026-11-27T09:00:00Z", text)
+	}
+	return err
 }
 
 // Help shows an example.
@@ -48,24 +58,27 @@ func (saleCreate) Help() string {
 
 // Run creates a sale. If the SKU is on sale already, it returns an error and changes nothing.
 func (c *saleCreate) Run(ctx context.Context, s streams) error {
+	if c.PaymentWindow%time.Second != 0 {
+		return errors.New("--payment-window: want whole seconds")
+	}
 	server := c.operator()
 	now := time.Now()
 	known := fmt.Errorf("%s is on sale already at %s: flashsale sale restock changes its total", c.SKU, c.Target)
 	switch _, at, err := server.Sale(ctx, c.SKU); {
 	case err == nil:
 		return known
-	case client.StatusOf(err) != http.StatusNotFound:
+	case api.As(err).Status != http.StatusNotFound:
 		return err
 	case !at.IsZero():
 		now = at // the server's clock
 	}
-	c.OpensAt = cmp.Or(c.OpensAt, now)
+	opens := cmp.Or(c.OpensAt.Time, now).UTC()
 	sale, err := server.PutSale(ctx, c.SKU, api.Terms{
 		Name: cmp.Or(c.Name, c.SKU), Description: c.Description, ImageURL: c.Image, Price: c.Price, Currency: c.Currency, Total: c.Total, UnitsPerBuyer: c.PerBuyer,
-		OpensAt: c.OpensAt.UTC(), ClosesAt: c.OpensAt.UTC().Add(c.For), PaymentWindowS: int64(c.PaymentWindow / time.Second),
+		OpensAt: opens, ClosesAt: opens.Add(c.For), PaymentWindowS: int64(c.PaymentWindow / time.Second),
 		ReserveOn: c.ReserveOn,
 	}, "If-None-Match", "*")
-	if client.StatusOf(err) == http.StatusPreconditionFailed { // another operator was faster
+	if api.As(err).Status == http.StatusPreconditionFailed { // another operator was faster
 		return known
 	}
 	return c.printSale(s, server, sale, err)
@@ -77,12 +90,23 @@ type saleShow struct {
 	answerFlags `embed:""`
 }
 
-// Run shows the public fields of one sale or of several.
+// Run shows one sale, or the public fields of several.
 func (c *saleShow) Run(ctx context.Context, s streams) error {
 	server := api.New(c.Target, "")
-	if c.SKU != "" {
+	switch {
+	case c.SKU != "" && c.All:
+		return errors.New("sale show: give a SKU or --all, not both")
+	case c.SKU != "":
 		sale, _, err := server.Sale(ctx, c.SKU)
-		return c.printSale(s, server, sale, err)
+		if err != nil || c.JSON {
+			return c.printSale(s, server, sale, err)
+		}
+		a, err := c.operator().Audit(ctx, c.SKU)
+		sold := fmt.Sprintf("%d: %d pending, %d paid", a.Sold, a.Pending, a.Paid)
+		if err != nil {
+			sold = "unknown: " + err.Error()
+		}
+		return c.printSale(s, server, sale, nil, "sold", sold)
 	}
 	if c.All {
 		server = c.operator()
@@ -115,20 +139,21 @@ func (c *saleShow) Run(ctx context.Context, s streams) error {
 	return t.Write(s.out)
 }
 
-func (f *answerFlags) printSale(s streams, server *api.Client, sale api.Sale, err error) error {
-	return f.print(s, server, err,
+func (f *answerFlags) printSale(s streams, server *api.Client, sale api.Sale, err error, more ...string) error {
+	return f.print(s, server, err, append([]string{
 		"sku", sale.SKU, "name", sale.Name, "description", sale.Description, "image", sale.ImageURL, "state", sale.State,
 		"available", fmt.Sprintf("%d of %d", sale.Available, sale.Total),
 		"price", money(sale.Price, sale.Currency), "per buyer", fmt.Sprint(sale.UnitsPerBuyer),
 		"opens", moment(&sale.OpensAt), "closes", moment(&sale.ClosesAt),
 		"to pay in", (time.Duration(sale.PaymentWindowS) * time.Second).String(),
-		"units taken on", sale.ReserveOn)
+		"units taken on", sale.ReserveOn,
+	}, more...)...)
 }
 
 type saleRestock struct {
 	SKU         string `arg:"" help:"The sale."`
 	To          *int64 `xor:"how" placeholder:"UNITS" help:"New total, sold units included. Give this or --by."`
-	By          *int64 `xor:"how" placeholder:"UNITS" help:"Units to add, or with --by=-N to remove. Give this or --to."`
+	By          *int64 `xor:"how" placeholder:"UNITS" help:"Units to add, or with --by -N to remove. Give this or --to."`
 	answerFlags `embed:""`
 
 	pause time.Duration // 0 means restockPause
@@ -167,7 +192,7 @@ func (c *saleRestock) Run(ctx context.Context, s streams) error {
 		switch {
 		case err == nil:
 			return c.printSale(s, server, changed, nil)
-		case client.StatusOf(err) != http.StatusPreconditionFailed:
+		case api.As(err).Status != http.StatusPreconditionFailed:
 			return err
 		case try == restockTries:
 			return fmt.Errorf("restock %s: the sale was changed by another client during each of %d tries: %w", c.SKU, try, err)

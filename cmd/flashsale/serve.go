@@ -104,12 +104,6 @@ func (c *serveCommand) serve(ctx context.Context, k *kong.Context, s streams, lo
 	cfg.Node = cmp.Or(cfg.Node, uuid.NewString()) // the trace exporter needs the name before app.New
 	switch {
 	case c.Redis == "" && c.SQL == "":
-		stores, err := servers.StartEmbedded(ctx)
-		if err != nil {
-			return fmt.Errorf("start the embedded stores: %w", err)
-		}
-		defer func() { _ = stores.Close() }()
-		cfg.Redis, cfg.SQL = stores.RedisURL, stores.SQL
 		cfg.Demo = c.WithDemo == nil || *c.WithDemo
 		if cfg.Secret == "" && cfg.Demo {
 			cfg.Secret = trialSecret
@@ -118,11 +112,20 @@ func (c *serveCommand) serve(ctx context.Context, k *kong.Context, s streams, lo
 		if at, err := net.ResolveTCPAddr("tcp", cfg.Addr); cfg.Demo && err == nil && at.IP.IsLoopback() && len(cfg.TrustedProxies) == 0 {
 			cfg.TrustedProxies = []string{"127.0.0.1", "::1"}
 		}
+		if err := cfg.Check(); err != nil { // fail before the stores start
+			return err
+		}
+		stores, err := servers.StartEmbedded(ctx)
+		if err != nil {
+			return fmt.Errorf("start the embedded stores: %w", err)
+		}
+		defer func() { _ = stores.Close() }()
+		cfg.Redis, cfg.SQL = stores.RedisURL, stores.SQL
 		log.Warn("EMBEDDED STORES: all data is lost when this program exits. Use --redis and --mysql for real stores.")
 	case c.Redis == "" || c.SQL == "":
 		return errors.New("give both --redis and --mysql, or neither for the embedded stores")
 	case c.Secret == trialSecret || c.PreviousSecret == trialSecret:
-		return errors.New("secret: --secret or --previous-secret is the public secret of embedded stores: set --secret or FLASHSALE_SECRET to 32 random bytes or more")
+		return errors.New("--secret or --previous-secret is the public secret of embedded stores: set --secret or FLASHSALE_SECRET to 32 random bytes or more")
 	case !cfg.Demo:
 		if err := c.checkExamples(); err != nil {
 			return err

@@ -100,8 +100,10 @@ func TestVersion(t *testing.T) {
 	if got := describe(info); !strings.HasPrefix(got, "flashsale v1.2.3, revision 0123456789ab of 2026-11-27T09:00:00Z, changed since, go1.26.8 ") {
 		t.Errorf("version of the program: got %q, want version, revision, time and Go version", got)
 	}
-	out, _, err := command(t, "--version")
-	if err != nil || strings.Count(out, "\n") != 1 || !strings.Contains(out, "go1.") {
-		t.Errorf("flashsale --version: got error %v, output %q, want one line with the Go version", err, out)
+	for _, arg := range []string{"--version", "version"} {
+		out, _, err := command(t, arg)
+		if err != nil || strings.Count(out, "\n") != 1 || !strings.Contains(out, "go1.") {
+			t.Errorf("flashsale %s: got error %v, output %q, want one line with the Go version", arg, err, out)
+		}
 	}
 }

@@ -49,26 +49,22 @@ func (c *tokenCommand) Run(s streams) error {
 func signer(secret string, life time.Duration) (*auth.Verifier, error) {
 	verifier, err := auth.New(auth.Config{Secret: []byte(cmp.Or(secret, trialSecret)), Life: life})
 	if err != nil {
-		return nil, fmt.Errorf("secret: %w", err)
+		return nil, fmt.Errorf("--secret: %w", err)
 	}
 	return verifier, nil
 }
 
 type migrateCommand struct {
-	MySQL string `name:"mysql" required:"" placeholder:"DSN" help:"Data source name of the database, such as user:password@tcp(localhost:3306)/flashsale."`
+	databaseFlag `embed:""`
 }
 
 // Run migrates the schema, as serve does when it starts.
 func (c *migrateCommand) Run(ctx context.Context, s streams) error {
-	st, err := store.Open(c.MySQL, store.Config{})
-	if err != nil {
+	return c.open(func(st *store.Store) error {
+		applied, err := st.Migrate(ctx)
+		if err == nil {
+			_, err = fmt.Fprintf(s.out, "migrations applied: %d\n", applied)
+		}
 		return err
-	}
-	defer func() { _ = st.Close() }()
-	applied, err := st.Migrate(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(s.out, "migrations applied: %d\n", applied)
-	return err
+	})
 }

@@ -33,14 +33,14 @@ func (c *webhookSecret) Run(s streams) error {
 }
 
 type databaseFlag struct {
-	MySQL string `name:"mysql" required:"" placeholder:"DSN" help:"Data source name of the database, as in serve --mysql."`
+	MySQL string `name:"mysql" required:"" placeholder:"DSN" help:"Data source name of the database, such as user:password@tcp(localhost:3306)/flashsale."`
 }
 
 // open calls do with the store of the database.
 func (f *databaseFlag) open(do func(*store.Store) error) error {
 	st, err := store.Open(f.MySQL, store.Config{})
 	if err != nil {
-		return err
+		return fmt.Errorf("--mysql: %w", err)
 	}
 	defer func() { _ = st.Close() }()
 	return do(st)

@@ -15,7 +15,7 @@ import (
 
 // PutSale creates or changes a sale, and returns the row as it was written. The UpdatedAt of a
 // new sale is its CreatedAt. A change of ReserveOn (default OnOrder) does not affect existing
-// orders, whose status shows whether they have units. Errors: *InvalidError, ErrBelowSold,
+// orders, whose status shows whether they have units. Errors: *InvalidError, *BelowSoldError,
 // ErrPrecondition.
 func (s *Store) PutSale(ctx context.Context, sale orders.Sale, conditions ...orders.Precondition) (orders.Sale, error) {
 	if sale.ReserveOn == "" {
@@ -34,7 +34,7 @@ func (s *Store) PutSale(ctx context.Context, sale orders.Sale, conditions ...ord
 			return sale, err
 		}
 		if sale.Total < old.Sold {
-			return sale, fmt.Errorf("%w: %d units are sold", orders.ErrBelowSold, old.Sold)
+			return sale, &orders.BelowSoldError{Sold: old.Sold}
 		}
 		next := sale
 		next.Sold, next.Fence, next.Keeper, next.CreatedAt = old.Sold, old.Fence, old.Keeper, old.CreatedAt

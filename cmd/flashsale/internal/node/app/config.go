@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
@@ -180,43 +181,54 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// Check returns one error that names all invalid settings, as New does. It checks the settings of
+// embedded stores if Redis and SQL are empty.
+func (c Config) Check() error {
+	if c.Redis == "" && c.SQL == "" {
+		c.Redis, c.SQL = "redis://embedded", "sqlite:embedded"
+	}
+	return c.withDefaults().validate()
+}
+
 // validate returns one error that names all invalid settings.
 func (c Config) validate() error {
 	var f faults
 	_, err := redisOptions(c.Redis)
-	f.check(c.Redis != "", "redis: no URL (such as redis://localhost:6379/0)")
+	f.check(c.Redis != "", "--redis: no URL (such as redis://localhost:6379/0)")
 	f.check(c.Redis == "" || err == nil, "%w", err)
-	f.check(c.SQL != "", "mysql: no DSN (such as user:password@tcp(localhost:3306)/flashsale)")
-	f.check(c.Namespace == "" || isNamespace(c.Namespace), "namespace: %q is not 1 to 32 characters of A-Z a-z 0-9 . _ -", c.Namespace)
+	f.check(c.SQL != "", "--mysql: no DSN (such as user:password@tcp(localhost:3306)/flashsale)")
+	f.check(c.Namespace == "" || isNamespace(c.Namespace), "--namespace: %q is not 1 to 32 characters of A-Z a-z 0-9 . _ -", c.Namespace)
 	_, err = auth.New(c.tokens(nil))
-	f.check(err == nil, "secret: %w", err)
-	f.check(c.TokenLife >= 0, "token-life: %s is below 0", c.TokenLife)
+	f.check(err == nil, "--secret: %w", err)
+	f.check(c.TokenLife >= 0, "--token-life: %s is below 0", c.TokenLife)
 	notScope := func(r rune) bool { return r <= ' ' || r > '~' } // RFC 6749, section 3.3
-	f.check(!strings.ContainsFunc(c.PayScope, notScope), "pay-scope: %q is not the name of one scope", c.PayScope)
+	f.check(!strings.ContainsFunc(c.PayScope, notScope), "--pay-scope: %q is not the name of one scope", c.PayScope)
 	knownRoute := func(flag, route string) {
 		_, known := defaultPolicies[route]
 		f.check(known, "%s: unknown route %q, want one of %s", flag, route, strings.Join(slices.Sorted(maps.Keys(defaultPolicies)), ", "))
 	}
 	for _, route := range slices.Sorted(maps.Keys(c.LimitWhenRedisDown)) {
-		knownRoute("limit-when-redis-down", route)
+		knownRoute("--limit-when-redis-down", route)
 	}
 	for _, route := range c.LimitShadow {
-		knownRoute("limit-shadow", route)
+		knownRoute("--limit-shadow", route)
 	}
-	f.check(c.TraceURL == "" || isTraceURL(c.TraceURL), "trace-url: %q is not an http or https URL that contains {order}", c.TraceURL)
+	f.check(c.TraceURL == "" || isTraceURL(c.TraceURL), "--trace-url: %q is not an http or https URL that contains {order}", c.TraceURL)
+	err = gin.New().SetTrustedProxies(c.TrustedProxies)
+	f.check(err == nil, "--trusted-proxies: %w", err)
 	c.validateLock(&f)
-	f.check(len(c.Webhook) == 0 || c.Changes, "webhook: needs --changes")
+	f.check(len(c.Webhook) == 0 || c.Changes, "--webhook: needs --changes")
 	for name, url := range c.Webhook {
 		err = webhooks.Check(name, url, c.Demo)
-		f.check(err == nil, "webhook: %w", err)
+		f.check(err == nil, "--webhook: %w", err)
 	}
-	f.check(c.Lease >= time.Second, "lease: %s is below 1s", c.Lease)
+	f.check(c.Lease >= time.Second, "--lease: %s is below 1s", c.Lease)
 	// More frequent comparisons would slow down the orders.
-	f.check(c.ReconcileEvery >= 100*time.Millisecond, "reconcile-every: %s is below 100ms", c.ReconcileEvery)
+	f.check(c.ReconcileEvery >= 100*time.Millisecond, "--reconcile-every: %s is below 100ms", c.ReconcileEvery)
 	f.check(c.ReconcileHoldsEvery >= max(c.ReconcileEvery, time.Second),
-		"reconcile-holds-every: %s is below 1s or below reconcile-every", c.ReconcileHoldsEvery)
-	f.check(c.DirectAfter >= 100*time.Millisecond, "direct-after: %s is below 100ms", c.DirectAfter)
-	f.check(c.DirectMax >= 1, "direct-max: %d is below 1", c.DirectMax)
+		"--reconcile-holds-every: %s is below 1s or below --reconcile-every", c.ReconcileHoldsEvery)
+	f.check(c.DirectAfter >= 100*time.Millisecond, "--direct-after: %s is below 100ms", c.DirectAfter)
+	f.check(c.DirectMax >= 1, "--direct-max: %d is below 1", c.DirectMax)
 	return errors.Join(f...)
 }
 

@@ -93,7 +93,7 @@ func TestContract(t *testing.T) {
 
 		n.audited("S", `"restoring":0`, `"queued":0`) // the cancelled unit is back
 		n.audit("S").contains(`"total":3,"available":1,"queued":0,"sold":2`, `"paid":2`, `"balanced":true`)
-		n.put("S", 1, 2, 900).want(409, "below_sold")
+		n.put("S", 1, 2, 900).want(409, "below_sold").contains("units sold, 2.")
 		n.send("POST", "/v1/admin/sales/S/void", n.token("op", true), `{"orders":["`+id+`"]}`).want(200).contains(`{"voided":["` + id + `"],"skipped":[]}`)
 		n.send("POST", "/v1/orders/"+id+"/pay", ann, `{"payment_ref":"r"}`).want(409, "order_closed")
 		n.audited("S", `"restoring":0`, `"available":3,"queued":0,"sold":0`)

@@ -162,7 +162,7 @@ func TestConfigNamesEverythingWrong(t *testing.T) {
 	if err == nil {
 		t.Fatal("New with an invalid Config: got no error, want one that names every wrong field")
 	}
-	for _, what := range []string{"redis", "mysql", "secret", "at least 32", "namespace", "lease", "reconcile-every", "reconcile-holds-every"} {
+	for _, what := range []string{"--redis", "--mysql: ", "--secret: ", "at least 32", "--namespace: ", "--lease: ", "--reconcile-every: ", "--reconcile-holds-every: "} {
 		if !strings.Contains(err.Error(), what) {
 			t.Errorf("error of an invalid Config: it does not name %s: %v", what, err)
 		}

@@ -33,26 +33,26 @@ const fewestMasters = 3
 func (c Config) validateLock(f *faults) {
 	switch n := len(c.LockServers); c.Lock {
 	case lockRedis, lockMySQL:
-		f.check(n == 0, "lock-servers: only redlock and zookeeper use them, not %s", c.Lock)
+		f.check(n == 0, "--lock-servers: only redlock and zookeeper use them, not %s", c.Lock)
 		embedded := strings.HasPrefix(c.SQL, "sqlite:")
-		f.check(c.Lock == lockRedis || !embedded, "lock: mysql needs --mysql: the embedded database has no locks")
+		f.check(c.Lock == lockRedis || !embedded, "--lock: mysql needs --mysql: the embedded database has no locks")
 	case lockRedlock:
-		f.check(n >= fewestMasters && n%2 == 1, "lock-servers: redlock needs an odd number of Redis URLs, at least %d, and has %d", fewestMasters, n)
+		f.check(n >= fewestMasters && n%2 == 1, "--lock-servers: redlock needs an odd number of Redis URLs, at least %d, and has %d", fewestMasters, n)
 		for i, url := range c.LockServers {
 			options, err := redisOptions(url)
-			f.check(err == nil, "lock-servers: %w", err)
-			f.check(err != nil || !options.IsClusterMode, "lock-servers: %q is a cluster: redlock needs single masters", Redact(url))
-			f.check(!slices.Contains(c.LockServers[:i], url), "lock-servers: %q is given twice and would have two votes", Redact(url))
+			f.check(err == nil, "--lock-servers: %w", err)
+			f.check(err != nil || !options.IsClusterMode, "--lock-servers: %q is a cluster: redlock needs single masters", Redact(url))
+			f.check(!slices.Contains(c.LockServers[:i], url), "--lock-servers: %q is given twice and would have two votes", Redact(url))
 		}
 	case lockZooKeeper:
-		f.check(n > 0, "lock-servers: zookeeper needs host:port of its servers")
+		f.check(n > 0, "--lock-servers: zookeeper needs host:port of its servers")
 		for _, server := range c.LockServers {
 			_, _, err := net.SplitHostPort(server)
-			f.check(err == nil, "lock-servers: %q is not host:port of a ZooKeeper server", server)
+			f.check(err == nil, "--lock-servers: %q is not host:port of a ZooKeeper server", server)
 		}
 	default:
 		names := []string{lockRedis, lockRedlock, lockZooKeeper, lockMySQL}
-		f.check(false, "lock: unknown store %q, want one of %s", c.Lock, strings.Join(names, ", "))
+		f.check(false, "--lock: unknown store %q, want one of %s", c.Lock, strings.Join(names, ", "))
 	}
 }
 

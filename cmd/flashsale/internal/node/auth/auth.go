@@ -220,10 +220,10 @@ func (v *Verifier) SignDemo(buyer, scope string, ttl time.Duration) (string, err
 
 func (v *Verifier) sign(c jwt.MapClaims, buyer string, ttl time.Duration) (string, error) {
 	if err := checkBuyer(buyer); err != nil {
-		return "", fmt.Errorf("auth: sign a token: %w", err)
+		return "", fmt.Errorf("--buyer: %w", err)
 	}
 	if ttl < time.Second || ttl > v.cfg.Life {
-		return "", fmt.Errorf("auth: sign a token: the lifetime is %v, want 1s to %v", ttl, v.cfg.Life)
+		return "", fmt.Errorf("--ttl: the lifetime is %v, want 1s to %v (--token-life)", ttl, v.cfg.Life)
 	}
 	c["sub"], c["exp"] = buyer, v.cfg.Clock().Add(ttl).Unix()
 	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(v.cfg.Secret)

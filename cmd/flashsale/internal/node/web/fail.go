@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -75,6 +76,10 @@ func (s *Server) fail(c *gin.Context, err error) {
 	if limited, ok := errors.AsType[*admission.LimitedError](err); ok {
 		httplimit.SetHeaders(c.Writer.Header(), limited.Result)
 		s.write(c, newProblem(http.StatusTooManyRequests, "rate_limited", "Too many requests. The header Retry-After contains the time to wait."))
+		return
+	}
+	if below, ok := errors.AsType[*orders.BelowSoldError](err); ok {
+		s.write(c, newProblem(http.StatusConflict, "below_sold", fmt.Sprintf("The total would be lower than the number of units sold, %d.", below.Sold)))
 		return
 	}
 	for i := range failures {

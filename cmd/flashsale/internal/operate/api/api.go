@@ -2,12 +2,16 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -18,10 +22,31 @@ import (
 
 // A Client calls one server. It is safe for concurrent use.
 type Client struct {
-	Fault error // why the target is invalid, or nil; every call returns it
+	Fault error  // why there is no call, or nil; every call returns it
+	Buyer string // whose token the client has, or "" for an operator's
 
-	server client.Operator
+	server string // URL, without a trailing slash
+	shown  string // the URL without its password
+	header http.Header
+	http   *http.Client
 	last   atomic.Value // json.RawMessage
+}
+
+// timeout limits one call, and Place. It is longer than any wait in the server.
+const timeout = 30 * time.Second
+
+// New returns a client of server, a URL such as http://localhost:8080. If the URL is invalid, Fault
+// is set. Public calls need no token.
+func New(server, token string) *Client {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return &Client{Fault: &Error{Unsent: true, text: fmt.Sprintf("the target %q is not an http or https URL, such as http://localhost:8080", server)}}
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
+	return &Client{server: strings.TrimSuffix(server, "/"), shown: u.Redacted(), header: header, http: client.NewHTTP(0, timeout)}
 }
 
 // LastResponse returns the body of the latest answer, or nil before the first one.
@@ -31,38 +56,47 @@ func (c *Client) LastResponse() json.RawMessage {
 }
 
 // call makes a call and stores the answer for LastResponse. It returns an error if the answer lacks
-// field, which the contract requires, because then the target is another kind of server.
-func (c *Client) call(ctx context.Context, method, path string, in, out any, field string, sent ...string) (http.Header, error) {
+// field, which the contract requires, because then the server is of another kind. what is the sale
+// or order that a 404 concerns, if there is one. header contains names and values.
+func (c *Client) call(ctx context.Context, method, path string, in, out any, field, what string, header ...string) (http.Header, error) {
 	if c.Fault != nil {
 		return nil, c.Fault
 	}
-	var answer json.RawMessage
-	header, err := c.server.Call(ctx, method, path, in, &answer, sent...)
-	if err != nil {
-		return header, err
+	var body []byte
+	if in != nil {
+		body, _ = json.Marshal(in)
 	}
-	c.last.Store(answer)
+	req, err := http.NewRequestWithContext(ctx, method, c.server+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, noAnswer(c.shown, err)
+	}
+	req.Header = c.header.Clone()
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		slog.DebugContext(ctx, "no answer", "method", method, "url", req.URL.Redacted(), "error", err)
+		return nil, noAnswer(c.shown, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	slog.DebugContext(ctx, "answer", "method", method, "url", req.URL.Redacted(), "status", res.StatusCode)
+	answer, err := io.ReadAll(io.LimitReader(res.Body, client.MaxBody))
+	switch {
+	case err != nil:
+		return nil, noAnswer(c.shown, err)
+	case res.StatusCode/100 != 2:
+		return res.Header, c.failure(res, answer, what)
+	}
+	c.last.Store(json.RawMessage(answer))
 	var fields map[string]any
 	if err = cmp.Or(json.Unmarshal(answer, &fields), json.Unmarshal(answer, out)); err == nil && (fields[field] == nil || fields[field] == "") {
 		err = fmt.Errorf("it has no %q", field)
 	}
 	if err != nil {
-		err = fmt.Errorf("%s %s is not answered as the contract says: %w", method, path, err)
+		err = fmt.Errorf("the answer of %s is not one of flashsale: %w", c.shown, err)
 	}
-	return header, err
-}
-
-// timeout limits one call, and Place. It is longer than any wait in the server.
-const timeout = 30 * time.Second
-
-// New returns a client of target, the URL of a server such as http://localhost:8080. If the
-// URL is invalid, Fault is set. Public calls need no token.
-func New(target, token string) *Client {
-	u, err := url.Parse(target)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return &Client{Fault: fmt.Errorf("target: %q is not an http or https URL, such as http://localhost:8080", target)}
-	}
-	return &Client{server: client.NewOperator(client.New(target, "", client.NewHTTP(0, timeout)), token)}
+	return res.Header, err
 }
 
 // Terms are the settings of a sale that an operator chooses.
@@ -92,13 +126,13 @@ func (c *Client) Sales(ctx context.Context, over bool, cursor string) ([]Sale, s
 		Sales []Sale
 		Next  string `json:"next_cursor"`
 	}
-	_, err := c.call(ctx, http.MethodGet, path, nil, &page, "sales")
+	_, err := c.call(ctx, http.MethodGet, path, nil, &page, "sales", "")
 	return page.Sales, page.Next, err
 }
 
 // Sale returns a sale, and the time of the server's clock.
 func (c *Client) Sale(ctx context.Context, sku string) (s Sale, at time.Time, err error) {
-	header, err := c.call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s, "version")
+	header, err := c.call(ctx, http.MethodGet, "/v1/sales/"+url.PathEscape(sku), nil, &s, "version", "sale "+sku)
 	at, _ = http.ParseTime(header.Get("Date"))
 	return s, at, err
 }
@@ -106,26 +140,26 @@ func (c *Client) Sale(ctx context.Context, sku string) (s Sale, at time.Time, er
 // PutSale creates or changes a sale. condition contains the name and value of If-Match or
 // If-None-Match, or nothing.
 func (c *Client) PutSale(ctx context.Context, sku string, t Terms, condition ...string) (s Sale, err error) {
-	_, err = c.call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s, "version", condition...)
+	_, err = c.call(ctx, http.MethodPut, "/v1/admin/sales/"+url.PathEscape(sku), t, &s, "version", "", condition...)
 	return s, err
 }
 
 // Close ends a sale now.
 func (c *Client) Close(ctx context.Context, sku string) (s Sale, err error) {
-	_, err = c.call(ctx, http.MethodPost, "/v1/admin/sales/"+url.PathEscape(sku)+"/close", nil, &s, "version")
+	_, err = c.call(ctx, http.MethodPost, "/v1/admin/sales/"+url.PathEscape(sku)+"/close", nil, &s, "version", "sale "+sku)
 	return s, err
 }
 
 // Void takes back paid orders of a sale.
 func (c *Client) Void(ctx context.Context, sku string, ids []string, reason string) (v store.Voided, err error) {
 	in := map[string]any{"orders": ids, "reason": reason}
-	_, err = c.call(ctx, http.MethodPost, "/v1/admin/sales/"+url.PathEscape(sku)+"/void", in, &v, "voided")
+	_, err = c.call(ctx, http.MethodPost, "/v1/admin/sales/"+url.PathEscape(sku)+"/void", in, &v, "voided", "sale "+sku)
 	return v, err
 }
 
 // Audit returns the audit of a sale.
 func (c *Client) Audit(ctx context.Context, sku string) (a Audit, err error) {
-	_, err = c.call(ctx, http.MethodGet, "/v1/admin/sales/"+url.PathEscape(sku)+"/audit", nil, &a, "sku")
+	_, err = c.call(ctx, http.MethodGet, "/v1/admin/sales/"+url.PathEscape(sku)+"/audit", nil, &a, "sku", "sale "+sku)
 	return a, err
 }
 
@@ -137,8 +171,8 @@ func (c *Client) PlaceOrder(ctx context.Context, sku string, quantity int64, key
 	defer cancel()
 	in := map[string]any{"sku": sku, "quantity": quantity}
 	for {
-		_, err = c.call(ctx, http.MethodPost, "/v1/orders", in, &o, "id", "Idempotency-Key", key)
-		undecided := o.Status == orders.Reserved && (err == nil || client.StatusOf(err) == http.StatusServiceUnavailable)
+		_, err = c.call(ctx, http.MethodPost, "/v1/orders", in, &o, "id", "sale "+sku, "Idempotency-Key", key)
+		undecided := o.Status == orders.Reserved && (err == nil || As(err).Status == http.StatusServiceUnavailable)
 		if !undecided {
 			return o, err
 		}
@@ -148,16 +182,23 @@ func (c *Client) PlaceOrder(ctx context.Context, sku string, quantity int64, key
 	}
 }
 
-// Order makes a call whose answer is an order.
-func (c *Client) Order(ctx context.Context, method, path string, in any) (o Order, err error) {
-	_, err = c.call(ctx, method, path, in, &o, "id")
+// Order reads an order. If action is pay or cancel, it pays or cancels the order.
+func (c *Client) Order(ctx context.Context, id, action string, in any) (o Order, err error) {
+	method, path := http.MethodGet, "/v1/orders/"
+	if c.Buyer == "" {
+		path = "/v1/admin/orders/"
+	}
+	if path += url.PathEscape(id); action != "" {
+		method, path = http.MethodPost, path+"/"+action
+	}
+	_, err = c.call(ctx, method, path, in, &o, "id", "order "+id)
 	return o, err
 }
 
 // Orders returns the caller's newest hundred orders.
 func (c *Client) Orders(ctx context.Context) ([]Order, error) {
 	var page struct{ Orders []Order }
-	_, err := c.call(ctx, http.MethodGet, "/v1/orders?limit=100", nil, &page, "orders")
+	_, err := c.call(ctx, http.MethodGet, "/v1/orders?limit=100", nil, &page, "orders", "")
 	return page.Orders, err
 }
 
@@ -171,6 +212,16 @@ type Page struct {
 // wait, which is at most 30 s.
 func (c *Client) Changes(ctx context.Context, after string, limit int, wait time.Duration) (p Page, err error) {
 	path := fmt.Sprintf("/v1/admin/changes?limit=%d&after=%s", limit, url.QueryEscape(after))
-	_, err = c.call(ctx, http.MethodGet, path, nil, &p, "next", "Prefer", fmt.Sprint("wait=", int(wait.Seconds())))
+	_, err = c.call(ctx, http.MethodGet, path, nil, &p, "next", "", "Prefer", fmt.Sprint("wait=", int(wait.Seconds())))
 	return p, err
+}
+
+// Ready returns why the node is degraded, or "". It returns an error unless the node can sell.
+func (c *Client) Ready(ctx context.Context) (string, error) {
+	if c.Fault == nil {
+		c.http.Transport.(*http.Transport).Proxy = nil // a proxy of the environment is not for this machine
+	}
+	var answer struct{ Detail string }
+	_, err := c.call(ctx, http.MethodGet, "", nil, &answer, "status", "")
+	return answer.Detail, err
 }

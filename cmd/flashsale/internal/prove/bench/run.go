@@ -11,9 +11,9 @@ import (
 // Validate returns an error that names every invalid field.
 func (c Config) Validate() error {
 	f := c.Config.Errors()
-	f.Require(c.Rounds >= 1 && c.Rounds <= 100, "rounds: %d, want 1 to 100", c.Rounds)
-	f.Require(c.Seconds >= 1 && c.Seconds <= 600, "seconds: %d, want 1 to 600", c.Seconds)
-	f.Require(c.Connections >= 1 && c.Connections <= 4096, "connections: %d, want 1 to 4096", c.Connections)
+	f.Require(c.Rounds >= 1 && c.Rounds <= 100, "--rounds: %d, want 1 to 100", c.Rounds)
+	f.Require(c.Seconds >= 1 && c.Seconds <= 600, "--seconds: %d, want 1 to 600", c.Seconds)
+	f.Require(c.Connections >= 1 && c.Connections <= 4096, "--connections: %d, want 1 to 4096", c.Connections)
 	f.RequireKnown("benchmark", c.Names, names())
 	return errors.Join(f...)
 }

@@ -88,12 +88,12 @@ func (c Config) Validate() error {
 	if slices.Contains(c.Names, Storm) {
 		f.Require(len(c.Names) == 1, "the storm runs by itself: flashsale drill storm")
 		f.Require(c.Strategy == variants.Lua, "the storm needs a keeper, and strategy %s has none", c.Strategy)
-		f.Require(c.Length >= 5*time.Second && c.Length <= 24*time.Hour, "duration: %v, want 5s to 24h", c.Length)
+		f.Require(c.Length >= 5*time.Second && c.Length <= 24*time.Hour, "--minutes: %v, want 5s to 24h", c.Length)
 		f.RequireKnown("fault", c.Faults, names((*fault).inStorm))
 		return errors.Join(f...)
 	}
-	f.Require(c.Rate >= 10 && c.Rate <= 100_000, "rate: %d, want 10 to 100000 per second", c.Rate)
-	f.Require(c.Duration >= 5*time.Second && c.Duration <= time.Hour, "duration: %v, want 5s to 1h", c.Duration)
+	f.Require(c.Rate >= 10 && c.Rate <= 100_000, "--rate: %d, want 10 to 100000 per second", c.Rate)
+	f.Require(c.Duration >= 5*time.Second && c.Duration <= time.Hour, "--duration: %v, want 5s to 1h", c.Duration)
 	f.RequireKnown("drill", c.Names, append(Names(), ByName()...))
 	f.Require(c.MySQLFolder != "" || !slices.Contains(c.Names, groupFailover), "%s: needs MySQL 9, see --mysqld", groupFailover)
 	return errors.Join(f...)

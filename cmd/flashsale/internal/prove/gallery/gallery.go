@@ -48,8 +48,8 @@ type Config struct {
 // Validate returns an error that names every invalid field.
 func (c Config) Validate() error {
 	f := c.Config.Errors()
-	f.Require(c.Rounds >= 1 && c.Rounds <= 1000, "rounds: %d, want 1 to 1000", c.Rounds)
-	f.Require(c.Rate >= 50 && c.Rate <= 5000, "rate: %d, want 50 to 5000", c.Rate)
+	f.Require(c.Rounds >= 1 && c.Rounds <= 1000, "--rounds: %d, want 1 to 1000", c.Rounds)
+	f.Require(c.Rate >= 50 && c.Rate <= 5000, "--rate: %d, want 50 to 5000", c.Rate)
 	f.RequireKnown("variant", c.Names, Names())
 	return errors.Join(f...)
 }

@@ -140,7 +140,7 @@ func CheckStrategy(name string) error {
 	if slices.Contains(Strategies(), name) {
 		return nil
 	}
-	return fmt.Errorf("strategy: got %q, want one of %s", name, strings.Join(Strategies(), ", "))
+	return fmt.Errorf("--strategy: got %q, want one of %s", name, strings.Join(Strategies(), ", "))
 }
 
 // Find returns the variant of this name.
