@@ -29,7 +29,7 @@ func TestDrillList(t *testing.T) {
 		"rate", "earthquake", "node-killed", "clock-offset", "magic", "lock-per-order")
 	refuses(t, []string{"drill", "storm", "node-killed"}, "by itself")
 	refuses(t, []string{"drill", "storm", "--strategy", "no-limit"}, "needs a keeper")
-	refuses(t, []string{"drill", "storm", "--minutes", "0.01"}, "duration")
+	refuses(t, []string{"drill", "storm", "--minutes", "0.01"}, "--minutes: 600ms, want")
 	refuses(t, []string{"drill", "storm", "--faults", "earthquake"}, "commit-silent")
 }
 

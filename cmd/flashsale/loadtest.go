@@ -54,9 +54,6 @@ func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := api.New(c.Target, "").Sales(ctx, false, ""); api.As(err).Unsent {
-		return err
-	}
 	if c.SKU != "" && c.Scenario != "" {
 		return errors.New("--sku: cannot be combined with --scenario, which names its own SKUs")
 	}
@@ -64,6 +61,9 @@ func (c *loadtestCommand) Run(ctx context.Context, s streams) error {
 	cfg.Control, cfg.Settle, cfg.ProbeWait = c.Control, c.Settle, c.ProbeWait
 	if cfg.Lacks, err = judge.ParseFeatures(c.Lacks...); err != nil {
 		return fmt.Errorf("--lacks: %w", err)
+	}
+	if _, _, err := api.New(c.Target, "").Sales(ctx, false, ""); api.As(err).Unsent {
+		return err
 	}
 	life := min(cfg.TokenLife(), cmp.Or(c.Life, auth.DefaultLife))
 	cfg.Token = func(subject string, admin bool) (string, error) { return verifier.Sign(subject, admin, life) }

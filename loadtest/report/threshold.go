@@ -47,8 +47,8 @@ func ParseThreshold(text string) (Threshold, error) {
 	return t, nil
 }
 
-// figures returns the numbers of the JSON report by their names, without those that were not
-// measured. The name of a nested field has a dot.
+// figures returns the measured numbers of the JSON report by their names. The name of a nested
+// field has a dot.
 func (rep *Report) figures() map[string]float64 {
 	var fields map[string]any
 	text, err := json.Marshal(rep.document())
