@@ -244,6 +244,9 @@ func (s *fakeSale) list(w http.ResponseWriter, r *http.Request) {
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 	to := min(from+limit, len(s.rows))
 	orders := []map[string]any{}
+	if s.unsettled && s.noAudit {
+		s.rows[0].ClosedAt = time.Now()
+	}
 	if s.shuffled { // one page holds all rows
 		rand.Shuffle(len(s.rows), func(i, j int) { s.rows[i], s.rows[j] = s.rows[j], s.rows[i] })
 	}

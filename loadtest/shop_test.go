@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,8 +54,8 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// mixed returns c for a shop that lacks features. If its sales take units on payment, it cancels
-// half of the orders and pays the others.
+// mixed returns c for a shop that lacks features. If the sale takes units on payment, half of the
+// orders are cancelled, and all other orders are paid.
 func mixed(c Config, payment bool) Config {
 	c.Search = time.Millisecond
 	if payment {
@@ -69,6 +70,9 @@ func judgesTheRest(t *testing.T, f fault, c Config, payment bool, lacks []judge.
 	s, url := newFake(t, f)
 	c = mixed(c, payment)
 	c.Target = url
+	if slices.Contains(lacks, judge.Paying) {
+		c.PaymentWindow = time.Minute // fresh buyers would pay, because orders may expire
+	}
 	rep := mustRun(t, c, judge.ExitPass)
 	contains(t, text(t, rep), " "+judge.JoinFeatures(lacks)+"\n", " none; run with --serial")
 	if rep.Pending+rep.Paid != c.Stock || rep.Shop == nil {
@@ -202,6 +206,15 @@ func TestStuckOrder(t *testing.T) {
 	c := quick(url)
 	c.patience.known = 50 * time.Millisecond
 	contains(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "outcome never became known")
+}
+
+// If a shop without an audit is never at rest, nothing is known about what it sold.
+func TestRowsKeepChanging(t *testing.T) {
+	t.Parallel()
+	_, url := newFake(t, fault{noAudit: true, unsettled: true, feed: missing})
+	c := quick(url)
+	c.Lacks, c.patience.rest, c.patience.settle = []judge.Feature{judge.Auditing}, time.Millisecond, time.Millisecond
+	contains(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "oversold, undersold: the rows keep changing")
 }
 
 // Rows that still appear for orders whose clients gave up are no fault of the shop.

@@ -118,11 +118,12 @@ func (c *Client) do(ctx context.Context, method, path string, b Buyer, name, val
 	return res.StatusCode, res.Header, got, nil
 }
 
-// ask sends one request as b, and returns the latency and the answer.
-func (c *Client) ask(ctx context.Context, method, path string, b Buyer, key string, body []byte) (time.Duration, judge.Answer) {
+// ask sends one request as b, and returns the time before it was sent, the latency and the answer.
+// The latency is measured from that time, so that a busy machine cannot make a call end too early.
+func (c *Client) ask(ctx context.Context, method, path string, b Buyer, key string, body []byte) (time.Time, time.Duration, judge.Answer) {
 	sent := time.Now()
 	status, header, got, _ := c.do(ctx, method, path, b, "Idempotency-Key", key, body)
-	return time.Since(sent), Decode(status, header, got)
+	return sent, time.Since(sent), Decode(status, header, got)
 }
 
 // OneAddress reports whether the server ignores the addresses of buyers. It reads the sale with
@@ -153,20 +154,20 @@ func (c *Client) Target(out *vegeta.Target, b Buyer, key string, quantity int) {
 
 // Order orders quantity units under key.
 func (c Client) Order(ctx context.Context, kind judge.Kind, b Buyer, key string, quantity int) judge.Request {
-	r := judge.Request{Kind: kind, Buyer: b.Subject, Key: key, Quantity: quantity, Sent: time.Now()}
-	r.Latency, r.Answer = c.ask(ctx, http.MethodPost, ordersPath, b, key, orderBody(c.sku, quantity))
+	r := judge.Request{Kind: kind, Buyer: b.Subject, Key: key, Quantity: quantity}
+	r.Sent, r.Latency, r.Answer = c.ask(ctx, http.MethodPost, ordersPath, b, key, orderBody(c.sku, quantity))
 	return r
 }
 
 // Lookup reads the order at the Location of a 202.
 func (c *Client) Lookup(ctx context.Context, b Buyer, of judge.Request) judge.Request {
-	r := judge.Request{Kind: judge.Lookup, Buyer: of.Buyer, Key: of.Key, Quantity: of.Quantity, Sent: time.Now()}
+	r := judge.Request{Kind: judge.Lookup, Buyer: of.Buyer, Key: of.Key, Quantity: of.Quantity}
 	path, err := c.local(of.Location)
 	if err != nil {
 		r.Fault = err.Error()
 		return r
 	}
-	r.Latency, r.Answer = c.ask(ctx, http.MethodGet, path, b, "", nil)
+	r.Sent, r.Latency, r.Answer = c.ask(ctx, http.MethodGet, path, b, "", nil)
 	return r
 }
 
@@ -189,12 +190,12 @@ func (c *Client) local(location string) (string, error) {
 
 // Close cancels an order, or pays it with the payment reference ref.
 func (c *Client) Close(ctx context.Context, b Buyer, id string, cancel bool, ref string) judge.Closing {
-	r := judge.Closing{Cancel: cancel, OrderID: id, Buyer: b.Subject, Sent: time.Now()}
+	r := judge.Closing{Cancel: cancel, OrderID: id, Buyer: b.Subject}
 	var body []byte
 	if !cancel {
 		body = fmt.Appendf(nil, `{"payment_ref":%q}`, ref)
 	}
-	r.Latency, r.Answer = c.ask(ctx, http.MethodPost, ordersPath+"/"+url.PathEscape(id)+"/"+r.Verb(), b, "", body)
+	r.Sent, r.Latency, r.Answer = c.ask(ctx, http.MethodPost, ordersPath+"/"+url.PathEscape(id)+"/"+r.Verb(), b, "", body)
 	return r
 }
 

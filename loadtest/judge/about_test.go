@@ -14,6 +14,7 @@ type step struct {
 	status   int    // HTTP status of an order; 0 if there was no answer
 	row      string // status of a row; empty for an order
 	id       string
+	key      string // key of a row; empty if the shop stores none
 }
 
 // A shop that stores no keys is judged by the ids and the buyers of its rows. An order without an
@@ -30,6 +31,7 @@ func TestRowsWithoutKeys(t *testing.T) {
 		"accepted":                         {[]step{accepted, row}, ""},
 		"stored without an answer":         {[]step{accepted, row, lost, {buyer: "bob", quantity: 1, row: Pending, id: "2"}}, ""},
 		"stored twice without an answer":   {[]step{accepted, row, lost, {buyer: "bob", quantity: 1, row: Pending, id: "2"}, {buyer: "bob", quantity: 1, row: Pending, id: "3"}}, Unannounced},
+		"stored twice under one key":       {[]step{accepted, row, lost, {buyer: "bob", quantity: 1, row: Pending, id: "2", key: "kkk"}, {buyer: "bob", quantity: 1, row: Pending, id: "3", key: "kkk"}}, Unannounced},
 		"the client gave up, and no row":   {[]step{accepted, row, lost}, Oversold + " " + Undersold + " " + Unannounced},
 		"two unknown orders, the second":   {[]step{accepted, row, lost, {buyer: "bob", quantity: 2, status: 503}, {buyer: "bob", quantity: 2, row: Pending, id: "2"}}, Oversold + " " + Undersold + " " + Unannounced},
 		"rejected row and unknown order":   {[]step{accepted, row, {buyer: "bob", quantity: 1, status: 409}, lost, {buyer: "bob", quantity: 1, row: Rejected, id: "2"}, {buyer: "bob", quantity: 1, row: Pending, id: "3"}}, ""},
@@ -45,7 +47,7 @@ func TestRowsWithoutKeys(t *testing.T) {
 				order := &Order{ID: s.id, SKU: "S", Buyer: s.buyer, Quantity: s.quantity, Status: Pending}
 				if s.row != "" {
 					order.Status = s.row
-					e.Rows = append(e.Rows, Row{Order: *order})
+					e.Rows = append(e.Rows, Row{Order: *order, Key: s.key})
 					continue
 				}
 				r := Request{
@@ -78,5 +80,23 @@ func TestRowsWithoutKeys(t *testing.T) {
 				t.Errorf("verdict: got %v, want nothing: %v", found, v.Violations)
 			}
 		})
+	}
+}
+
+// Paying an order that has no time of expiry does not return its units, so a unit that was promised
+// to two buyers for a moment is found.
+func TestPaymentWithoutExpiry(t *testing.T) {
+	t.Parallel()
+	at := func(second int) time.Time { return time.Unix(int64(second), 0) }
+	e := Evidence{SKU: "S", Total: 1, UnitsPerBuyer: 1, Audit: Audit{Total: 1, Sold: 1, Paid: 1, Balanced: true}}
+	for i, id := range []string{"1", "2"} {
+		order := Order{ID: id, SKU: "S", Buyer: "buyer-" + id, Quantity: 1, Status: Pending}
+		e.Requests = append(e.Requests, Request{Kind: First, Attack: true, Buyer: order.Buyer, Key: id, Quantity: 1, Sent: at(2 * i), Latency: time.Millisecond, Answer: Answer{Status: 201, Order: &order, Location: "/"}})
+		order.Status = []string{Paid, Cancelled}[i]
+		e.Rows = append(e.Rows, Row{Order: order, Key: id})
+		e.Closings = append(e.Closings, Closing{Cancel: i == 1, OrderID: id, Buyer: order.Buyer, Sent: at(2*i + 1), Latency: time.Millisecond, Answer: Answer{Status: 200}})
+	}
+	if v := Judge(e); v.NotLinearizable != 1 {
+		t.Errorf("a unit that was promised twice for a moment: got %v, want a broken history", v.Violations)
 	}
 }
