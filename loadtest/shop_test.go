@@ -205,7 +205,11 @@ func TestStuckOrder(t *testing.T) {
 	_, url := newFake(t, fault{stuck: "one-more"})
 	c := quick(url)
 	c.patience.known = 50 * time.Millisecond
-	contains(t, text(t, mustRun(t, c, judge.ExitUnjudged)), "outcome never became known")
+	rep := mustRun(t, c, judge.ExitUnjudged)
+	contains(t, text(t, rep), "outcome never became known")
+	if rep.Interrupted {
+		t.Error("the run: got interrupted by the end of the test, want an end by itself")
+	}
 }
 
 // If a shop without an audit is never at rest, nothing is known about what it sold.

@@ -1,8 +1,12 @@
 package client
 
 import (
+	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 )
 
 func TestDecodeNamesFaultsOfForm(t *testing.T) {
@@ -53,5 +57,24 @@ func TestLocationOnAnotherHostIsRejected(t *testing.T) {
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("Location %q: got %q, error %v, want %q", location, got, err, want)
 		}
+	}
+}
+
+// A list that repeats its pages with new cursors ends with an error.
+func TestRowsEndIfPagesRepeat(t *testing.T) {
+	pages := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if pages++; pages > 5 {
+			t.Errorf("page %d was read, want an end", pages)
+			panic(http.ErrAbortHandler)
+		}
+		fmt.Fprintf(w, `{"orders":[{"id":"o-1"}],"next_cursor":"%d"}`, pages)
+	}))
+	t.Cleanup(server.Close)
+	conns := NewHTTP(1, time.Minute)
+	defer conns.CloseIdleConnections()
+	o := NewOperator(New(server.URL, "S", conns), "")
+	if _, err := o.Rows(t.Context()); err == nil || !strings.Contains(err.Error(), "begins with order o-1 again") {
+		t.Errorf("rows of a list that repeats: got error %v, want one that names the order", err)
 	}
 }

@@ -37,6 +37,19 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
+// A figure that was not measured is a gap.
+func TestThresholdWithoutFigure(t *testing.T) {
+	t.Parallel()
+	threshold, err := ParseThreshold("restore_ms.p99>1")
+	check.Must(t, err)
+	rep := dayReport(func(*judge.Evidence) {})
+	rep.FailIf, rep.ReleaseTime = []Threshold{threshold}, Quantiles{}
+	rep.applyThresholds()
+	if rep.ExitCode() != judge.ExitUnjudged || rep.Gaps[0].Checks[0] != "restore_ms.p99" {
+		t.Errorf("threshold of a figure that was not measured: got exit code %d and gaps %v, want a gap", rep.ExitCode(), rep.Gaps)
+	}
+}
+
 func TestBadThresholds(t *testing.T) {
 	t.Parallel()
 	for condition, want := range map[string]string{

@@ -64,3 +64,15 @@ func TestSaveReturnsWriteError(t *testing.T) {
 		t.Errorf("Save with a failing writer: got error %v, want %v", err, broken)
 	}
 }
+
+// A name or id from the server cannot control a terminal or add a line.
+func TestTextIsPrintable(t *testing.T) {
+	var text Text
+	text.Line("%s: %s", "FAIL", "a\nPASS\x1b[2J")
+	text.Row("shop", "\u202etoy\u0007")
+	var out strings.Builder
+	check.Must(t, text.Write(&out))
+	if want := "FAIL: a PASS\ufffd[2J\nshop  \ufffdtoy\ufffd\n"; out.String() != want {
+		t.Errorf("text: got %q, want %q", &out, want)
+	}
+}
