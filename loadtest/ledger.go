@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"flashsale/loadtest/judge"
-	"flashsale/loadtest/report"
 )
 
 // A record is a list that only grows. Its entries do not change. It is safe for
@@ -28,8 +27,8 @@ func (r *record[T]) read() []T {
 	return slices.Clip(r.list)
 }
 
-// stockLine is the stock over time, as the public page of the sale reports it.
-type stockLine = record[report.StockPoint]
+// stockLine contains the available units at each reading of the sale's public page.
+type stockLine = record[int]
 
 // ledger contains all requests and closings with their answers.
 type ledger struct {

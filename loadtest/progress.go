@@ -113,7 +113,7 @@ func (p *progress) stockLeft() string {
 		if len(points) == 0 {
 			return ""
 		}
-		sum += points[len(points)-1].Available
+		sum += points[len(points)-1]
 	}
 	if p.stocks == nil {
 		return ""

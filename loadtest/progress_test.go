@@ -3,18 +3,16 @@ package loadtest
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"flashsale/loadtest/judge"
-	"flashsale/loadtest/report"
 )
 
 func TestProgressLines(t *testing.T) {
 	var b strings.Builder
 	p := progress{w: &b}
 	var stock stockLine
-	stock.add(report.StockPoint{At: time.Now(), Available: 7})
-	stock.add(report.StockPoint{At: time.Now(), Available: 6})
+	stock.add(7)
+	stock.add(6)
 	p.start("attack", 3, &stock)
 	p.add(judge.Request{Answer: judge.Answer{Status: 201}})
 	p.printed = p.printed.Add(-2 * every)
@@ -44,11 +42,11 @@ func TestProgressLines(t *testing.T) {
 // If the stock of one sale is not known, no stock is printed.
 func TestProgressOmitsUnknownStock(t *testing.T) {
 	var known, unknown stockLine
-	known.add(report.StockPoint{At: time.Now(), Available: 7})
+	known.add(7)
 	if got := (&progress{stocks: []*stockLine{&known, &unknown}}).stockLeft(); got != "" {
 		t.Errorf("stock of one sale unknown: got %q, want none", got)
 	}
-	unknown.add(report.StockPoint{At: time.Now(), Available: -3})
+	unknown.add(-3)
 	if got := (&progress{stocks: []*stockLine{&known, &unknown}}).stockLeft(); got != ", 4 left" {
 		t.Errorf(`stock of both sales known: got %q, want ", 4 left"`, got)
 	}

@@ -2,33 +2,22 @@ package loadtest
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"flashsale/loadtest/client"
-	"flashsale/loadtest/judge"
-	"flashsale/loadtest/report"
 )
 
-// watch reads the stock until ctx ends, and once more afterwards. It reads at most 200
-// times in an attack and 20 times per second over all sales, because a rate limiter
-// sees one address.
+// watch reads the stock for the progress lines, once a second over all sales, until ctx
+// ends. It adds nothing if the server does not report what is left.
 func (r *run) watch(ctx context.Context, sales int) {
-	if r.c.lacks(judge.Auditing) || r.c.lacks(judge.Counter) {
-		return // the shop does not know what is left
-	}
-	every := time.Duration(sales) * max(50*time.Millisecond, r.c.Duration/200)
 	for ctx.Err() == nil {
-		r.readStock(ctx)
-		_ = client.Wait(ctx, every)
-	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer stop()
-	r.readStock(ctx)
-}
-
-// readStock adds a point if the server returns the stock.
-func (r *run) readStock(ctx context.Context) {
-	if sale, err := r.operator.Offer(ctx); err == nil {
-		r.stock.add(report.StockPoint{At: time.Now(), Available: int(sale.Available)})
+		var sale struct {
+			Available *int `json:"available"`
+		}
+		if _, err := r.operator.Call(ctx, http.MethodGet, "/v1/sales/"+r.c.SKU, nil, &sale); err == nil && sale.Available != nil {
+			r.stock.add(*sale.Available)
+		}
+		_ = client.Wait(ctx, time.Duration(sales)*time.Second)
 	}
 }

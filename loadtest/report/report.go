@@ -35,7 +35,6 @@ type Observations struct {
 	Started      time.Time
 	Took         time.Duration // duration of the whole run
 	Interrupted  bool
-	Stock        []StockPoint    // the stock during the attack
 	ReleaseTimes []time.Duration // times from the answer to a cancellation until the audit shows the units
 	SendDelays   []time.Duration // delays between the time an order was due and the time it was sent
 	Notes        []string
@@ -72,6 +71,7 @@ type Report struct {
 	ReleaseTime  Quantiles             // quantiles of ReleaseTimes
 	SendDelay    Quantiles             // quantiles of SendDelays
 
+	Stock    []StockPoint  // the stock during the attack, as the answers show it
 	first    time.Time     // time of the attack's first request
 	span     time.Duration // time from first to the last answer of the attack
 	Evidence judge.Evidence
@@ -110,6 +110,7 @@ func New(c Config, e judge.Evidence, seen Observations) *Report {
 		rep.Rows[row.Status]++
 	}
 	records := judge.NewIndex(e)
+	rep.Stock = stockOf(records, rep.first, rep.span)
 	if e.OnPayment() {
 		rep.payments(records)
 	}

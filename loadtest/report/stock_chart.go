@@ -2,9 +2,11 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"flashsale/loadtest/judge"
 )
@@ -19,6 +21,35 @@ type StockChart struct {
 }
 
 const stockHeight = 160
+
+// stockOf returns the stock during an attack: the units on sale without those that clients have been
+// promised, and with those that clients have cancelled. It keeps at most 1,000 points.
+func stockOf(c *judge.Index, first time.Time, span time.Duration) (points []StockPoint) {
+	changes := map[time.Duration]int{} // units by time since first, rounded
+	add := func(at time.Time, units int) {
+		if !at.IsZero() && at.Sub(first) <= span {
+			changes[at.Sub(first).Truncate(max(span/1000, 1))] += units
+		}
+	}
+	for _, o := range c.Outcomes {
+		for _, id := range o.IDs {
+			add(c.PromisedAt(o, id), -o.Quantity)
+		}
+	}
+	cancelled := map[string]bool{}
+	for _, cl := range c.Closings {
+		if o := c.Ordered[cl.OrderID]; o != nil && cl.Cancel && cl.Done() && !cancelled[cl.OrderID] && !c.OnPayment() {
+			cancelled[cl.OrderID] = true
+			add(cl.End(), o.Quantity)
+		}
+	}
+	left := c.Total
+	for _, after := range slices.Sorted(maps.Keys(changes)) {
+		left += changes[after]
+		points = append(points, StockPoint{first.Add(after), left})
+	}
+	return points
+}
 
 // StockChart returns the chart of the available units.
 func (rep *Report) StockChart() StockChart {
@@ -60,7 +91,7 @@ func (rep *Report) stockInWords(least int) string {
 	out := slices.IndexFunc(rep.Stock, func(p StockPoint) bool { return p.Available <= 0 })
 	switch {
 	case least < 0:
-		return judge.Sprintf("The stock fell to %d: the gate admitted more units than the sale had.", least)
+		return judge.Sprintf("The stock fell to %d: clients were promised more units than the sale had.", least)
 	case out >= 0:
 		after := max(0, rep.Stock[out].At.Sub(rep.first))
 		return fmt.Sprintf("Sold out for the first time after %s. Units of cancelled orders return to the gate and are sold again.", Human(after))

@@ -1,11 +1,14 @@
 package report
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"flashsale/loadtest/judge"
 )
 
 // stockChartOf returns the chart of an attack of ten seconds on a sale of 100 units.
@@ -65,5 +68,17 @@ func TestNiceTop(t *testing.T) {
 		if got := Compact(v); got != want {
 			t.Errorf("Compact(%v): got %q, want %q", v, got, want)
 		}
+	}
+}
+
+// The chart shows what clients were promised, and what they gave back. The order without an answer,
+// for two units, is not in it.
+func TestStockOfAnswers(t *testing.T) {
+	var got []int
+	for _, p := range dayReport(func(*judge.Evidence) {}).Stock {
+		got = append(got, p.Available)
+	}
+	if want := []int{8, 7, 8, 6, 4, 2}; !slices.Equal(got, want) {
+		t.Errorf("stock of ten units: got %v, want %v", got, want)
 	}
 }
