@@ -22,8 +22,8 @@ type StockChart struct {
 
 const stockHeight = 160
 
-// stockOf returns the stock during an attack: the units on sale without those that clients have been
-// promised, and with those that clients have cancelled. It keeps at most 1,000 points.
+// stockOf returns the stock during an attack: the total, minus the units that clients have been
+// promised, plus the units that clients have cancelled. It returns at most 1,000 points.
 func stockOf(c *judge.Index, first time.Time, span time.Duration) (points []StockPoint) {
 	changes := map[time.Duration]int{} // units by time since first, rounded
 	add := func(at time.Time, units int) {
