@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"flashsale/loadtest/judge"
+	"flashsale/loadtest/servers/servertest/check"
 )
 
 // stockChartOf returns the chart of an attack of ten seconds on a sale of 100 units.
@@ -80,5 +81,14 @@ func TestStockOfAnswers(t *testing.T) {
 	}
 	if want := []int{8, 7, 8, 6, 4, 2}; !slices.Equal(got, want) {
 		t.Errorf("stock of ten units: got %v, want %v", got, want)
+	}
+}
+
+// The page of a sale that oversold has a line at zero.
+func TestPageOfOversoldSale(t *testing.T) {
+	var page strings.Builder
+	check.Must(t, dayReport(func(e *judge.Evidence) { e.Total = 5 }).WriteHTML(&page))
+	if !strings.Contains(page.String(), `<line class="mark"`) || !strings.Contains(page.String(), "The stock fell to -3") {
+		t.Errorf("page of a sale that oversold: got no line at zero or no lowest stock, want both:\n%s", &page)
 	}
 }
