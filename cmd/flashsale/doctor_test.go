@@ -91,7 +91,7 @@ func TestDoctor(t *testing.T) {
 	if out, _, err := command(t, "doctor", "--redis", s.RedisURL, "--mysql", s.SQL, "--nodes", "10000"); err == nil || !strings.Contains(out, "max_connections = ") {
 		t.Errorf("flashsale doctor --nodes 10000: got error %v, want an error and a finding about max_connections:\n%s", err, out)
 	}
-	// Who owns Redis is unknown while a store does not answer.
+	// The owner of Redis is unknown while a store does not answer.
 	for stores, missing := range map[[2]string]int{
 		{"redis://127.0.0.1:1", "u:p@tcp(127.0.0.1:1)/d"}: 2, {"redis://127.0.0.1:1", s.SQL}: 1, {s.RedisURL, "u:p@tcp(127.0.0.1:1)/d"}: 1,
 	} {

@@ -169,7 +169,7 @@ func usageError(err *kong.ParseError, program *kong.Application) string {
 	text := bits.ReplaceAllString(err.Error(), "a whole number")
 	node := err.Context.Selected()
 	switch flag := unknownFlag.FindStringSubmatch(text); {
-	case node == nil && flag != nil:
+	case flag != nil && (node == nil || len(node.Children) > 0):
 		for _, command := range program.Leaves(true) {
 			if slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return "--"+f.Name == flag[1] }) {
 				return "put " + flag[1] + " after the command"

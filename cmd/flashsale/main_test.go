@@ -150,6 +150,7 @@ func TestBadUsage(t *testing.T) {
 		{[]string{"order", "pay"}, "missing: --buyer=NAME, --ref=TEXT, <id> (flashsale order pay --help)"},
 		{[]string{"order", "pay", "x"}, "missing: --buyer=NAME, --ref=TEXT (flashsale"},
 		{[]string{"--json", "sale", "show"}, "put --json after the command (flashsale --help)"},
+		{[]string{"sale", "--json", "show"}, "put --json after the command (flashsale sale --help)"},
 		{[]string{"--nonsense", "sale", "show"}, "unknown flag --nonsense"},
 		{[]string{"drill", "nope"}, `unknown drill "nope", want one of `},
 		{[]string{"drill", "nope"}, ", storm"},
