@@ -24,7 +24,8 @@ func (saleArchive) Help() string {
 database, 1,000 orders per transaction. If the command is interrupted, run it again to continue. Two commands
 at the same time share the work. Afterwards the API answers 404 for the sale and its orders.
 
-  mysql -e 'CREATE DATABASE flashsale_archive'
+  mysql -e "CREATE DATABASE flashsale_archive;
+            GRANT CREATE, SELECT, INSERT ON flashsale_archive.* TO flashsale@'%'"
   flashsale sale archive sneaker --mysql 'flashsale:password@tcp(localhost:3306)/flashsale'`
 }
 

@@ -45,10 +45,13 @@ func (c *auditCommand) Run(ctx context.Context, s streams) error {
 }
 
 // lawLine formats the audit as the conservation law, on one line: the total and the terms that
-// must add up to it.
+// must add up to it. It ends with the mode if no gate sells.
 func lawLine(a api.Audit) string {
 	line := fmt.Sprintf("%s: total %d = available %d + queued %d + pending %d + paid %d + restoring %d",
 		a.SKU, a.Total, a.Available, a.Queued, a.Pending, a.Paid, a.Restoring)
+	if a.Direct {
+		line += " (direct mode)"
+	}
 	if a.Balanced {
 		return "ok      " + line
 	}

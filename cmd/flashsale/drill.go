@@ -49,10 +49,14 @@ func (c *drillCommand) Run(ctx context.Context, s streams) error {
 	if c.Seed == 0 {
 		c.Seed = 1 + rand.Int64N(1_000_000)
 	}
-	cfg.Progressf("seed: %d", c.Seed)
-	report, err := drill.Run(ctx, drill.Config{
+	run := drill.Config{
 		Config: cfg, Seed: c.Seed, Strategy: c.Strategy, Keep: c.Keep, Names: c.Names, Rate: c.Rate, Duration: c.Duration,
 		Length: time.Duration(c.Minutes * float64(time.Minute)), Faults: c.Faults, Asynchronous: c.Asynchronous, MySQLFolder: c.MySQLD,
-	})
+	}
+	if err := run.Validate(); err != nil {
+		return err
+	}
+	cfg.Progressf("seed: %d", c.Seed)
+	report, err := drill.Run(ctx, run)
 	return finish(s, report, c.JSON, err)
 }

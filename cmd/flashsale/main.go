@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -143,7 +144,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
 		node := cmp.Or(wrong.Context.Selected(), parser.Model.Node)
-		return fmt.Errorf("%w (%s --help)", err, node.FullPath())
+		return fmt.Errorf("%s (%s --help)", usageError(wrong, parser.Model), node.FullPath())
 	}
 	if err := checkSettings(parsed); err != nil {
 		return err
@@ -155,6 +156,35 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	return printProblem(stderr, err)
+}
+
+var (
+	unknownFlag = regexp.MustCompile(`^unknown flag (--[\w-]+)`)
+	bits        = regexp.MustCompile(`a valid \d+ bit u?int`)
+)
+
+// usageError returns the text of an error of kong. Kong mentions the size of integers, lists missing
+// flags without the missing arguments, and calls a flag of a command unknown before the command.
+func usageError(err *kong.ParseError, program *kong.Application) string {
+	text := bits.ReplaceAllString(err.Error(), "a whole number")
+	node := err.Context.Selected()
+	switch flag := unknownFlag.FindStringSubmatch(text); {
+	case flag != nil && (node == nil || len(node.Children) > 0):
+		for _, command := range program.Leaves(true) {
+			if slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return "--"+f.Name == flag[1] }) {
+				return "put " + flag[1] + " after the command"
+			}
+		}
+	case node != nil && strings.HasPrefix(text, "missing flags: "):
+		for _, argument := range node.Positional {
+			given := slices.ContainsFunc(err.Context.Path, func(p *kong.Path) bool { return p.Positional == argument })
+			if argument.Required && !given {
+				text += ", " + argument.Summary()
+			}
+		}
+		text = strings.Replace(text, "missing flags: ", "missing: ", 1)
+	}
+	return text
 }
 
 // forKong returns args in the form that kong understands. "help" and "version" become flags. A

@@ -144,9 +144,25 @@ func TestBadUsage(t *testing.T) {
 		{[]string{"sale", "create", "S", "--opens-at", "noon"}, `--opens-at: "noon" is not a time such as`},
 		{[]string{"sale", "create", "S"}, "(flashsale sale create --help)"},
 		{[]string{"sale"}, "(flashsale sale --help)"},
+		{[]string{"drill", "--rate", "abc"}, `--rate: expected a whole number but got "abc"`},
+		{[]string{"serve", "--addr", "8080"}, "--addr: address 8080: missing port in address (want HOST:PORT, such as :8080)"},
+		{[]string{"serve", "--metrics-addr", "9090"}, "--metrics-addr: address 9090: missing port in address (want HOST:PORT, such as :8080)"},
+		{[]string{"order", "pay"}, "missing: --buyer=NAME, --ref=TEXT, <id> (flashsale order pay --help)"},
+		{[]string{"order", "pay", "x"}, "missing: --buyer=NAME, --ref=TEXT (flashsale"},
+		{[]string{"--json", "sale", "show"}, "put --json after the command (flashsale --help)"},
+		{[]string{"sale", "--json", "show"}, "put --json after the command (flashsale sale --help)"},
+		{[]string{"--nonsense", "sale", "show"}, "unknown flag --nonsense"},
+		{[]string{"drill", "nope"}, `unknown drill "nope", want one of `},
+		{[]string{"drill", "nope"}, ", storm"},
 		{[]string{"migrate", "--mysql", "nonsense"}, "--mysql: "},
 	} {
 		refuses(t, c.args, c.want)
+	}
+	// A wrong flag is reported without a warning or progress before the error.
+	for _, line := range []string{"drill nope", "serve --addr 8080", "serve --addr 8080 --demo --redis redis://localhost:1 --mysql u:p@tcp(localhost:1)/d --secret " + strings.ReplaceAll(nodesSecret, " ", "-")} {
+		if out, stderr, err := command(t, strings.Fields(line)...); err == nil || out+stderr != "" {
+			t.Errorf("flashsale %s: got error %v and output %q, want an error and no output", line, err, out+stderr)
+		}
 	}
 }
 

@@ -91,7 +91,8 @@ func TestOperatorsCommands(t *testing.T) {
 	fails("can't be used together", "sale", "restock", "sneaker", "--to", "1", "--by", "1")
 	must("10 of 12", "sale", "restock", "sneaker", "--by", "2")
 	must("9 of 11", "sale", "restock", "sneaker", "--by", "-1")
-	fails("the total must be 0 to", "sale", "restock", "sneaker", "--by", "-12")
+	fails("sneaker has 11 units; --by -12 would leave -1", "sale", "restock", "sneaker", "--by", "-12")
+	fails("the total must be 0 to", "sale", "restock", "sneaker", "--to", "-1")
 	must("3 of 5", "sale", "restock", "sneaker", "--to", "5")
 	fails("number of units sold, 2 (409 below_sold)", "sale", "restock", "sneaker", "--to", "1")
 	must("closed", "sale", "close", "sneaker")
@@ -205,6 +206,11 @@ func TestAuditOfABrokenSale(t *testing.T) {
 	out, _, err = command(t, "audit", "S", "--target", server.URL)
 	if check.Must(t, err); !strings.HasPrefix(out, "ok") {
 		t.Errorf("audit of a sound sale: got output %q, want it to begin with ok", out)
+	}
+	sums.Direct = true
+	direct, _, err := command(t, "audit", "S", "--target", server.URL)
+	if check.Must(t, err); direct != strings.TrimSuffix(out, "\n")+" (direct mode)\n" {
+		t.Errorf("audit in direct mode: got output %q, want %q and the mode", direct, out)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"flashsale/cmd/flashsale/internal/operate/api"
 	"flashsale/loadtest/client"
+	"flashsale/loadtest/judge"
 	"flashsale/loadtest/report"
 )
 
@@ -186,7 +187,10 @@ func (c *saleRestock) Run(ctx context.Context, s streams) error {
 		if c.To != nil {
 			sale.Total = *c.To
 		} else {
-			sale.Total += *c.By
+			before := sale.Total
+			if sale.Total += *c.By; sale.Total < 0 {
+				return fmt.Errorf("%s has %s; --by %d would leave %d", c.SKU, judge.Plural(int(before), "unit"), *c.By, sale.Total)
+			}
 		}
 		changed, err := server.PutSale(ctx, c.SKU, sale.Sale, "If-Match", strconv.Quote(sale.Version))
 		switch {

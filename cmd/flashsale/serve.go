@@ -131,9 +131,6 @@ func (c *serveCommand) serve(ctx context.Context, k *kong.Context, s streams, lo
 			return err
 		}
 	}
-	if cfg.Demo {
-		log.Warn("DEMO MODE: every caller can get a token of a buyer or of an operator. --no-demo turns demo mode off.")
-	}
 	exporter, err := traces.New(ctx, cfg.Node, os.Getenv)
 	if err != nil {
 		return err
@@ -145,6 +142,9 @@ func (c *serveCommand) serve(ctx context.Context, k *kong.Context, s streams, lo
 	node, err := app.New(cfg)
 	if err != nil {
 		return err
+	}
+	if cfg.Demo {
+		log.Warn("DEMO MODE: every caller can get a token of a buyer or of an operator. --no-demo turns demo mode off.")
 	}
 	c.WithDemo, c.TrustedProxies = &cfg.Demo, cfg.TrustedProxies // settings logs the flags of c
 	log.Info(version())

@@ -62,6 +62,7 @@ type Report struct {
 	Answers      map[string]int        // answers to attempts by status; "0" is no answer
 	Reasons      map[string]int        // answers to attempts by status and code: "409 sold_out"
 	Rows         map[string]int        // stored orders by status
+	Later        int                   // stored orders of release probes and fresh buyers, who come after the attack
 	OfferedPerS  float64               // attempts per second while the attack was sending
 	AcceptedPerS float64               // 2xx answers per second, from the first request to the last acceptance
 	DurablePerS  float64               // stored orders per second in the same time; OnPayment: paid orders, from the first payment
@@ -136,6 +137,14 @@ func (rep *Report) LatencyUntrusted() bool {
 	return rep.SendDelay.P99 > 10*time.Millisecond && rep.SendDelay.P99 > rep.Latency.P99/2
 }
 
+// Trust returns "trusted" or "not trusted" for the latencies.
+func (rep *Report) Trust() string {
+	if rep.LatencyUntrusted() {
+		return "not trusted"
+	}
+	return "trusted"
+}
+
 // payments computes the figures of the payments for the attack's orders.
 func (rep *Report) payments(c *judge.Index) {
 	rep.Payments = map[string]int{}
@@ -149,13 +158,14 @@ func (rep *Report) payments(c *judge.Index) {
 	rep.Paying = QuantilesOf(latency)
 }
 
-// rates computes the accepted and durable orders per second. The time ends with the last answer
+// rates computes the accepted and durable orders per second, and counts the later orders. The time ends with the last answer
 // that accepted a new order. Refusals and replays after that would lower the rates.
 func (rep *Report) rates(c *judge.Index) {
 	var last time.Time
-	attack := map[judge.Intent]bool{}
+	attack, later := map[judge.Intent]bool{}, map[judge.Intent]bool{}
 	for _, o := range c.Outcomes {
 		if !slices.ContainsFunc(o.Requests, func(q judge.Request) bool { return q.Attack }) {
+			later[o.Intent] = true
 			continue
 		}
 		attack[o.Intent] = true
@@ -163,6 +173,11 @@ func (rep *Report) rates(c *judge.Index) {
 			if accepted := c.PromisedAt(o, id); accepted.After(last) {
 				last = accepted
 			}
+		}
+	}
+	for _, row := range c.Rows {
+		if row.Status != judge.Rejected && later[judge.Intent{Buyer: row.Buyer, Key: row.Key}] {
+			rep.Later++
 		}
 	}
 	seconds := last.Sub(rep.first).Seconds()

@@ -68,6 +68,9 @@ func TestGolden(t *testing.T) {
 			if doubted := bytes.Contains(page.Bytes(), []byte("<b>do not trust the latencies</b>")); doubted != (name == "late") {
 				t.Errorf("page of the report: got a warning about the latencies: %t, want %t", doubted, name == "late")
 			}
+			if trust := map[bool]string{true: "<b>not trusted</b>, because", false: "<b>trusted</b>."}[name == "late"]; !bytes.Contains(page.Bytes(), []byte(trust)) {
+				t.Errorf("page of the report: got no %q, want it", trust)
+			}
 			for kind, write := range map[string]func(io.Writer) error{"txt": rep.WriteText, "json": rep.WriteJSON} {
 				var got bytes.Buffer
 				check.Must(t, write(&got))
@@ -108,6 +111,27 @@ func TestReplaysDoNotLowerRates(t *testing.T) {
 	}
 	if rep.AcceptedPerS != rep.DurablePerS {
 		t.Errorf("accepted: got %v/s, want %v", rep.AcceptedPerS, rep.DurablePerS)
+	}
+}
+
+// The orders of probes and fresh buyers explain why more orders are durable than the attack placed.
+func TestLaterOrdersAreExplained(t *testing.T) {
+	e := judge.Evidence{SKU: "S", Total: 2, UnitsPerBuyer: 2}
+	for buyer, attack := range map[string]bool{"ann": true, "eve": false} {
+		o := judge.Order{ID: "id-" + buyer, SKU: "S", Buyer: buyer, Quantity: 1, Status: judge.Pending}
+		e.Requests = append(e.Requests, judge.Request{Attack: attack, Buyer: buyer, Key: "k", Quantity: 1, Sent: time.Unix(1, 0), Latency: time.Millisecond, Answer: judge.Answer{Status: 201, Order: &o}})
+		e.Rows = append(e.Rows, judge.Row{Order: o, Key: "k"})
+	}
+	var text, page bytes.Buffer
+	rep := New(Config{}, e, Observations{})
+	check.Must(t, errors.Join(rep.WriteText(&text), rep.WriteHTML(&page)))
+	for out, want := range map[*bytes.Buffer]string{
+		&text: "2 durable (1 of them by release probes and fresh buyers), 2 pending_payment",
+		&page: "release probes and fresh buyers placed 1 more of the 2 durable orders",
+	} {
+		if !bytes.Contains(out.Bytes(), []byte(want)) {
+			t.Errorf("report with an order after the attack: got\n%s\nwant %q", out, want)
+		}
 	}
 }
 

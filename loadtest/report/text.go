@@ -196,7 +196,7 @@ func (rep *Report) facts() [][2]string {
 		{"latency", fmt.Sprintf("p50 %s  p90 %s  p99 %s  max %s", Human(rep.Latency.P50), Human(rep.Latency.P90), Human(rep.Latency.P99), Human(rep.Latency.Max))},
 	}
 	if rep.SendDelay.N > 0 {
-		facts = append(facts, [2]string{"late", fmt.Sprintf("orders were sent p50 %s  p99 %s  max %s after they were due", Human(rep.SendDelay.P50), Human(rep.SendDelay.P99), Human(rep.SendDelay.Max))})
+		facts = append(facts, [2]string{"late", fmt.Sprintf("orders were sent p50 %s  p99 %s  max %s after they were due: latencies %s", Human(rep.SendDelay.P50), Human(rep.SendDelay.P99), Human(rep.SendDelay.Max), rep.Trust())})
 	}
 	if rep.Paying.N > 0 {
 		facts = append(facts, [2]string{"payments", fmt.Sprintf("%s  (p50 %s  p99 %s)", reasons(rep.Payments), Human(rep.Paying.P50), Human(rep.Paying.P99))})
@@ -230,6 +230,9 @@ func inWords(reason string) string {
 // rows formats the numbers of stored orders by status.
 func (rep *Report) rows() string {
 	parts := []string{judge.Sprintf("%d durable", rep.Durable)}
+	if rep.Later > 0 {
+		parts[0] += judge.Sprintf(" (%d of them by release probes and fresh buyers)", rep.Later)
+	}
 	for _, s := range []string{judge.Pending, judge.Paid, judge.Cancelled, judge.Expired, judge.Rejected} {
 		if n := rep.Rows[s]; n > 0 {
 			parts = append(parts, judge.Sprintf("%d %s", n, s))

@@ -141,7 +141,9 @@ func (s *Service) Audit(ctx context.Context, sku string) (store.Audit, error) {
 		return store.Audit{}, err
 	}
 	if !sale.HasGate() { // a gate that Redis still has sells nothing
-		return s.store.Audit(ctx, s.store.InspectRows, sku)
+		a, err := s.store.Audit(ctx, s.store.InspectRows, sku)
+		a.Direct = sale.Mode == orders.ModeDirect
+		return a, err
 	}
 	return s.store.Audit(ctx, s.gate.Inspect, sku)
 }

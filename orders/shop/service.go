@@ -149,7 +149,7 @@ func (s *Service) finishCalls(ctx context.Context) {
 	defer cancel()
 	for _, group := range []interface{ Wait(context.Context) error }{s.controller.Commits, s.direct, s.onPayment, s.store} {
 		if err := group.Wait(ctx); err != nil {
-			s.cfg.Log.Warn("service stops although a transaction has not ended within a lease: its outcome is in the database", "error", err)
+			s.cfg.Log.Warn("the node stops while a transaction is still open after one lease; whether it was committed is visible in the database", "error", err)
 			return
 		}
 	}

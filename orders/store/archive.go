@@ -40,11 +40,22 @@ func (s *Store) OpenArchive(ctx context.Context, name string) (*Archive, error) 
 		if err == nil {
 			err = s.DB.WithContext(ctx).Exec("CREATE TABLE IF NOT EXISTS " + a.table(table) + " LIKE " + table).Error
 		}
-		if err != nil {
+		switch {
+		case isDenied(err):
+			return nil, wrap(a.missing(err), "open archive %s", name)
+		case err != nil:
 			return nil, fmt.Errorf("open archive %s (create it with CREATE DATABASE): %w", name, err)
 		}
 	}
 	return a, wrap(s.checkColumns(ctx, name, archived...), "open archive %s", name)
+}
+
+// missing names the rights that the account needs, if err means that it lacks one.
+func (a *Archive) missing(err error) error {
+	if isDenied(err) {
+		return fmt.Errorf("the account lacks a right, so GRANT CREATE, SELECT, INSERT ON %s.* to it: %w", a.name, err)
+	}
+	return err
 }
 
 // table returns the qualified name of a table of the archive.
@@ -96,7 +107,7 @@ func (a *Archive) Step(ctx context.Context, sku string, quiet time.Duration) (Ar
 		}
 		return a.move(tx, sku)
 	})
-	return step, wrap(err, "archive %s", sku)
+	return step, wrap(a.missing(err), "archive %s", sku)
 }
 
 // begin copies the sale into the archive and marks it ModeArchived.

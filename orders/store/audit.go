@@ -20,9 +20,10 @@ type Audit struct {
 	Sold      int64  `json:"sold"`      // Paid + Pending
 	Paid      int64  `json:"paid"`
 	Pending   int64  `json:"pending"`
-	Restoring int64  `json:"restoring"` // units of closed orders that are not marked released
-	Oversold  int64  `json:"oversold"`  // units sold beyond Total
-	Drift     int64  `json:"drift"`     // Total - (Available + Queued + Sold + Restoring)
+	Restoring int64  `json:"restoring"`        // units of closed orders that are not marked released
+	Oversold  int64  `json:"oversold"`         // units sold beyond Total
+	Drift     int64  `json:"drift"`            // Total - (Available + Queued + Sold + Restoring)
+	Direct    bool   `json:"direct,omitempty"` // the sale is in direct mode, and Available is computed from the rows
 	Balanced  bool   `json:"balanced"`
 }
 

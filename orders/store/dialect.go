@@ -37,6 +37,12 @@ func isServerError(err error) bool {
 	return ok
 }
 
+// isDenied reports whether err means that the account lacks a right on a database or a table.
+func isDenied(err error) bool {
+	e, ok := errors.AsType[*mysqldriver.MySQLError](err)
+	return ok && (e.Number == 1044 || e.Number == 1142)
+}
+
 // isUnknownVariable reports whether err means that the engine lacks a variable, or that the server
 // runs with an option by which no session can change it.
 func isUnknownVariable(err error) bool {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"regexp"
 	"slices"
 	"strconv"
@@ -198,6 +199,10 @@ func (c Config) validate() error {
 	f.check(c.Redis == "" || err == nil, "%w", err)
 	f.check(c.SQL != "", "--mysql: no DSN (such as user:password@tcp(localhost:3306)/flashsale)")
 	f.check(c.Namespace == "" || isNamespace(c.Namespace), "--namespace: %q is not 1 to 32 characters of A-Z a-z 0-9 . _ -", c.Namespace)
+	for _, flag := range [][2]string{{"--addr", c.Addr}, {"--metrics-addr", c.MetricsAddr}} {
+		_, _, err = net.SplitHostPort(flag[1])
+		f.check(flag[1] == "" || err == nil, "%s: %w (want HOST:PORT, such as :8080)", flag[0], err)
+	}
 	_, err = auth.New(c.tokens(nil))
 	f.check(err == nil, "--secret: %w", err)
 	f.check(c.TokenLife >= 0, "--token-life: %s is below 0", c.TokenLife)

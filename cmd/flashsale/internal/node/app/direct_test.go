@@ -34,6 +34,7 @@ func TestSellsWithoutRedis(t *testing.T) {
 			watch(t, n.URL(), "S", "").until("Redis is missing in a new stream", "sale", away)
 			operator.until("Redis is missing in the overview", "overview", func(e seen) bool { return away(e) && len(e.Nodes) == 1 && e.Nodes[0].Here })
 			w.until("the sale is in direct mode", "sale", func(e seen) bool { return e.Direct && e.Sale.Available == 3 })
+			n.audited("S", `"available":3,"queued":0,"sold":2`, `"direct":true,"balanced":true`)
 			check.Eventually(t, "/readyz reports degraded", func() bool {
 				a := n.send("GET", "/readyz", "", "")
 				return a.status == 200 && a.has(`"degraded"`, "redis does not answer")

@@ -28,7 +28,8 @@ func text(t *testing.T, name string) string {
 	return string(b)
 }
 
-// RUNBOOK.md has a section for each alert, with the same four answers, and no other sections.
+// RUNBOOK.md has a section for each alert, with the same four answers, and no other sections. Each
+// alert links to its section, on a host that operators replace.
 func TestRunbook(t *testing.T) {
 	rules := read(t)
 	answers := regexp.MustCompile(`(?s)^\n- \*\*Meaning\*\*.*\n- \*\*Look at\*\*.*\n- \*\*Type\*\*.*\n- \*\*It is over\*\*`)
@@ -36,6 +37,9 @@ func TestRunbook(t *testing.T) {
 		name, body, _ := strings.Cut(section, "\n")
 		if _, known := rules[name]; !known || !answers.MatchString(body) {
 			t.Errorf("section %s of the runbook: got an alert of that name: %v, want one, and the items that TestRunbook lists", name, known)
+		}
+		if got, want := rules[name].Annotations["runbook_url"], "https://runbooks.example/RUNBOOK.md#"+strings.ToLower(name); got != want {
+			t.Errorf("runbook_url of alert %s: got %q, want %q", name, got, want)
 		}
 		delete(rules, name)
 	}

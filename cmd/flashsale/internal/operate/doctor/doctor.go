@@ -5,11 +5,13 @@ package doctor
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
 	"flashsale/orders/controller"
@@ -59,15 +61,24 @@ func Examine(ctx context.Context, rdb redis.UniversalClient, db *sql.DB, plan Pl
 	return append(found, examineClocks(ctx, rdb, db)...)
 }
 
-// owner checks that only the nodes of this database use Redis.
+// owner checks that only the nodes of this database use Redis. It returns no finding if a store does
+// not answer, which the other checks report.
 func owner(ctx context.Context, rdb redis.UniversalClient, db *sql.DB, prefix string) []Finding {
 	var proofs string
-	_ = db.QueryRowContext(ctx, "SELECT stats FROM nodes WHERE id = ?", store.OwnerRow).Scan(&proofs) // none before the first start
+	err := db.QueryRowContext(ctx, "SELECT stats FROM nodes WHERE id = ?", store.OwnerRow).Scan(&proofs)
+	if missing, ok := errors.AsType[*mysql.MySQLError](err); errors.Is(err, sql.ErrNoRows) || ok && missing.Number == 1146 {
+		err = nil // before the first start there is no row, or no table
+	}
 	const why = "a keeper could commit the orders of the other database's buyers"
 	do := "give this database a Redis or a --namespace of its own"
 	found := Finding{Level: OK, Store: "redis", What: "belongs to no other database"}
-	owner, _ := rdb.Get(ctx, prefix+controller.OwnerKey).Result() // "" if no node has run lately
-	rival, _ := rdb.Get(ctx, prefix+controller.RivalKey).Result()
+	owner, noOwner := rdb.Get(ctx, prefix+controller.OwnerKey).Result() // "" if no node has run lately
+	rival, noRival := rdb.Get(ctx, prefix+controller.RivalKey).Result()
+	for _, fault := range []error{err, noOwner, noRival} {
+		if fault != nil && !errors.Is(fault, redis.Nil) {
+			return nil
+		}
+	}
 	proof, _, _ := strings.Cut(owner, "\n")
 	switch {
 	case owner != "" && !slices.Contains(strings.Fields(proofs), proof):
@@ -91,12 +102,12 @@ func examineClocks(ctx context.Context, rdb redis.UniversalClient, db *sql.DB) [
 	if err != nil {
 		return nil // examineRedis has reported the error
 	}
-	var mysql float64
-	if err := db.QueryRowContext(ctx, "SELECT UNIX_TIMESTAMP(NOW(3))").Scan(&mysql); err != nil {
+	var database float64
+	if err := db.QueryRowContext(ctx, "SELECT UNIX_TIMESTAMP(NOW(3))").Scan(&database); err != nil {
 		return nil
 	}
 	trip := time.Since(began)
-	between := time.UnixMilli(int64(mysql * 1000)).Sub(theirs)
+	between := time.UnixMilli(int64(database * 1000)).Sub(theirs)
 	here := began.Add(trip / 2).Sub(theirs)
 
 	stores := Finding{Level: OK, Store: "clocks", What: "MySQL's is " + offset(between) + " Redis's"}

@@ -94,7 +94,7 @@ func (c Config) Validate() error {
 	}
 	f.Require(c.Rate >= 10 && c.Rate <= 100_000, "--rate: %d, want 10 to 100000 per second", c.Rate)
 	f.Require(c.Duration >= 5*time.Second && c.Duration <= time.Hour, "--duration: %v, want 5s to 1h", c.Duration)
-	f.RequireKnown("drill", c.Names, append(Names(), ByName()...))
+	f.RequireKnown("drill", c.Names, slices.Concat(Names(), ByName(), []string{Storm}))
 	f.Require(c.MySQLFolder != "" || !slices.Contains(c.Names, groupFailover), "%s: needs MySQL 9, see --mysqld", groupFailover)
 	return errors.Join(f...)
 }
