@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"flashsale/loadtest/client"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
 	"flashsale/loadtest/servers/servertest/check"
@@ -35,11 +36,14 @@ func TestPageShowsHistory(t *testing.T) {
 	for i := range 6 {
 		n.send("POST", "/v1/orders", n.token("ann", false), `{"sku":"S","quantity":2}`, fmt.Sprint("Idempotency-Key: ", i)).want(201)
 	}
-	n.put("T", 5, 2, 900, window(-time.Minute, time.Hour), func(all map[string]any) { all["name"] = "Load test: T" }).ok()
+	loadtest := client.NewOperator(client.New(n.URL(), "T", client.NewHTTP(1, time.Minute)), n.token("op", true))
+	check.Must(t, loadtest.Open(t.Context(), client.Sale{Name: "Load test: T", Price: 1999, Currency: "EUR", Total: 5, UnitsPerBuyer: 2, PaymentWindowS: 900}, time.Minute))
 
 	tab := visit(t, chromium, n.URL()+"/#S")
 	tab.until(`[...document.querySelectorAll('#feed li')].reduce((sum, row) => sum + Number(/^([0-9]+) units sold/.exec(row.children[1].textContent)?.[1] || 0), 0) === 12`)
 	tab.until(`[...document.querySelectorAll('#feed li')].at(-1).textContent.endsWith('Opened with 12 units')`)
+	tab.until(`![...document.querySelectorAll('#feed li')].some(row => / left$/.test(row.textContent))`) // sold units and units left are from different stores
+	tab.until(`document.getElementById('more').getAttribute('aria-disabled') === 'true' && (document.getElementById('more').click(), document.getElementById('quantity').textContent === '1')`)
 	tab.until(`document.querySelector('#plot .line').getAttribute('d').endsWith('V100.00') && /12 at first, 0 now$/.test(document.getElementById('plot').ariaLabel)`)
 	tab.until(`[...document.querySelectorAll('#marks span')].map(m => m.textContent).join() === 'opened,sold out'`)
 	tab.until(`[...document.querySelectorAll('#scale span')].map(m => m.textContent).join() === '12,6,0'`)
@@ -49,7 +53,7 @@ func TestPageShowsHistory(t *testing.T) {
 	tab.until(left("5") + ` && document.getElementById('buy').hidden && ` + hasText("hint", "A load test is judging this sale: watch it."))
 	tab.until(`document.getElementById('newer').hidden`)
 	tab.accessible("a sale that a load test judges")
-	n.put("T", 5, 2, 900, window(-time.Hour, time.Hour), func(all map[string]any) { all["name"] = "Load test: T" }).ok()
+	check.Must(t, loadtest.End(t.Context()))
 	fresh := visit(t, chromium, n.URL()) // without a SKU, the page shows a sale that can be bought
 	fresh.until(`document.getElementById('main').ariaBusy === 'false' && !` + hasText("name", "Load test"))
 	fresh.until(`window.offersNothingOld ??= document.getElementById('newer').hidden`)

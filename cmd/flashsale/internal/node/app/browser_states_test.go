@@ -139,6 +139,10 @@ func TestPageStates(t *testing.T) {
 			n.order("S", "bob").want(201)
 			tab.until(left("2"))
 			look("2-open")
+			tab.until(hasText("link", "Live"))
+			if small := eval[string](tab, `[...document.querySelectorAll('footer a, #link span')].filter(e => { const box = e.getBoundingClientRect(); return box.width < 20 || e.tagName === 'A' && box.height < 24; }).map(e => e.textContent).join()`); small != "" {
+				t.Errorf("links and state of the connection: got %s too small to read or to touch, want none", small)
+			}
 			tab.click("#order")
 			tab.until(button("Pay €129.00") + ` && document.getElementById('order').getAttribute('aria-disabled') === 'false'`)
 			look("3-to-pay")
@@ -175,6 +179,9 @@ func TestPageStates(t *testing.T) {
 			tab.click("[data-action=create]")
 			tab.until(`document.getElementById('ask').open`)
 			look("8-new-sale")
+			if unmarked := eval[string](tab, `[...document.querySelectorAll('#terms [required]')].filter(field => !field.value && !field.labels[0].textContent.includes('required')).map(field => field.name).join()`); unmarked != "" {
+				t.Errorf("form of a new sale: got no mark at the required fields %s, want one at each empty field", unmarked)
+			}
 			if moved >= 0.02 {
 				t.Errorf("layout shifts of the operators' page: got %.3f, want less than 0.02", moved)
 			}

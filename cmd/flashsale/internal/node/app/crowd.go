@@ -14,8 +14,8 @@ import (
 )
 
 // A crowd sends one order per second for each crowdUnits units. A sale of a thousand units then
-// lasts for two to five minutes, because an order is for one or two units, and some come back.
-const crowdUnits = 240
+// lasts for about three minutes, because an order is for one or two units, and some come back.
+const crowdUnits = 160
 
 // demoCrowd implements web.Crowd. It sends buyers to a sale, one crowd at a time.
 type demoCrowd struct {
@@ -24,11 +24,13 @@ type demoCrowd struct {
 
 	mu   sync.Mutex
 	end  context.CancelFunc // ends the current crowd; nil if there is none
+	sku  string             // the sale of the current crowd
+	till time.Time          // when the current crowd ends
 	over bool               // the node is stopping
 }
 
 // Start sends a crowd to the sale sku, or to the newest sale of the demo if sku is empty. It
-// returns web.ErrCrowdRunning if a crowd is running, and orders.ErrNotFound if there is no such
+// returns a *web.CrowdRunningError if a crowd is running, and orders.ErrNotFound if there is no such
 // sale, if it is over, or if a load test judges it.
 func (d *demoCrowd) Start(ctx context.Context, sku string) (size web.CrowdSize, err error) {
 	sales, now, err := d.app.store.Sales(ctx)
@@ -42,13 +44,16 @@ func (d *demoCrowd) Start(ctx context.Context, sku string) (size web.CrowdSize, 
 		if now.After(sale.ClosesAt) || sale.SKU != sku && !ofDemo || strings.HasPrefix(sale.Name, client.JudgedNamePrefix) {
 			continue
 		}
-		if d.end != nil || d.over {
+		if d.end != nil {
+			return size, &web.CrowdRunningError{SKU: d.sku, Left: d.till.Sub(now)}
+		}
+		if d.over {
 			return size, web.ErrCrowdRunning
 		}
 		perSecond := min(max((sale.Total-sale.Sold)/crowdUnits, 1), gentle.Rate)
 		size = web.CrowdSize{SKU: sale.SKU, Rate: int(perSecond), Seconds: int(gentle.Duration / time.Second)}
 		visiting, end := context.WithCancel(context.WithoutCancel(ctx))
-		d.end = end
+		d.end, d.sku, d.till = end, sale.SKU, now.Add(max(0, sale.OpensAt.Sub(now))+gentle.Duration)
 		d.visits.Go(func() { d.visit(visiting, size) })
 		return size, nil
 	}

@@ -1,9 +1,11 @@
 package app
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"flashsale/cmd/flashsale/internal/node/web"
 	"flashsale/loadtest/gentle"
 	"flashsale/loadtest/servers"
 	"flashsale/loadtest/servers/servertest"
@@ -29,9 +31,13 @@ func TestDemoCrowd(t *testing.T) {
 	}
 	n.put(demoSKU, 1000, 2, 2, window(-time.Hour, time.Hour)).ok()
 	check.Eventually(t, "a crowd comes that does not buy everything within two minutes", func() bool {
-		return send().has(`{"sku":"demo","orders_per_second":4,"seconds":300}`)
+		return send().has(`{"sku":"demo","orders_per_second":6,"seconds":300}`)
 	})
-	send().want(409, "in_progress")
+	send().want(409, "in_progress").contains("A demo crowd is already running: it buys from demo for another ")
+	_, err := n.crowd.Start(t.Context(), "other")
+	if e, ok := errors.AsType[*web.CrowdRunningError](err); !ok || e.SKU != demoSKU || e.Left <= 0 || e.Left > gentle.Duration {
+		t.Errorf("start of a second crowd: got error %v, want one with the sale and the time left of the first", err)
+	}
 	check.Eventually(t, "the crowd orders, pays and cancels", func() bool {
 		rows := n.send("GET", "/v1/admin/sales/demo/orders", op, "")
 		return rows.has(`"paid"`, `"cancelled"`)

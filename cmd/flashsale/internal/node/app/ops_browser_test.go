@@ -239,13 +239,15 @@ func TestTermsInTheBrowser(t *testing.T) {
 }
 
 // The charts show the time range that the operator chooses. Durable orders do not cover accepted
-// ones, and dashed lines are explained. A crowd comes to the sale shown.
+// ones, and dashed lines are explained. A crowd comes to the sale shown. From the page of another
+// sale, it can be stopped. The shop does not announce a crowd after the last unit was sold.
 func TestRangeAndCrowdInTheBrowser(t *testing.T) {
 	t.Parallel()
+	chromium := browser(t)
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
 	n.put("S", 9, 1, 900)
 	n.put("T", 9, 1, 900)
-	op := visit(t, browser(t), n.URL()+"/ops#T", `{
+	op := visit(t, chromium, n.URL()+"/ops#T", `{
 		const ask = fetch, points = JSON.stringify([...Array(120)].map((_, i) => ({ at: Date.now() - (120 - i) * 5000, accepted: 1 })));
 		let rest = '';
 		const longer = new TransformStream({ transform: (text, out) => { // event by event
@@ -279,6 +281,22 @@ func TestRangeAndCrowdInTheBrowser(t *testing.T) {
 	op.until(hasText("answer", "A crowd is coming: 1 order per second for 5 min."))
 	check.Eventually(t, "the crowd orders from T", func() bool { return !n.audit("T").has(`"available":9`) })
 	n.audit("S").contains(`"available":9`)
+
+	n.put("few", 2, 1, 900)
+	buyer := visit(t, chromium, n.URL()+"/#few")
+	buyer.until(hasText("crowd", "Send a crowd") + ` && ` + left("2"))
+	buyer.click("#crowd")
+	buyer.until(hasText("answer", "A demo crowd is already running: it buys from T for another ") + ` && ` + hasText("crowd", "Stop the crowd"))
+	buyer.click("#crowd")
+	buyer.until(hasText("answer", "The crowd leaves.") + ` && ` + hasText("crowd", "Send a crowd"))
+	check.Eventually(t, "the crowd has left", func() bool { _, err := n.crowd.Start(t.Context(), "few"); return err == nil })
+	n.crowd.Stop()
+	check.Eventually(t, "a crowd comes to the sale of the shop's page", func() bool {
+		buyer.click("#crowd")
+		buyer.until(`document.getElementById('answer').textContent !== 'The crowd leaves.'`)
+		return eval[bool](buyer, hasText("answer", "A crowd is coming: "))
+	})
+	buyer.until(`document.getElementById('state').textContent === 'Sold out' && document.getElementById('answer').textContent === ''`)
 }
 
 // cells is a condition: the row of a sale has these cells after its name.

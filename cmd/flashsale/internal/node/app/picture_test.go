@@ -22,7 +22,7 @@ import (
 )
 
 // TestPicture makes the animated picture of the README. It shows how a crowd buys the demo's sale,
-// which takes some minutes:
+// which takes some minutes, and then that the units add up on the page of operators:
 //
 //	FLASHSALE_TEST_PICTURE=$PWD/.github/live.gif go test -run TestPicture ./cmd/flashsale/internal/node/app
 func TestPicture(t *testing.T) {
@@ -46,11 +46,15 @@ func TestPicture(t *testing.T) {
 	tab.click("#crowd")
 	tab.until(hasText("answer", "A crowd is coming") + ` && (scrollTo(0, 0), true)`)
 	shoot()
-	for left := 885; left > 0; left -= 115 {
+	for left := 850; left > 0; left -= 150 {
 		tab.until(fmt.Sprintf(`Number(document.getElementById('left').textContent.replace(',', '')) <= %d`, left))
 		shoot()
 	}
 	tab.until(`document.getElementById('state').textContent === 'Sold out'`)
+	shoot()
+	tab.do(chromedp.Navigate(n.URL() + "/ops#" + demoSKU))
+	tab.until(`document.getElementById('law').dataset.state === 'holds' && ` + hasText("law-sum", "total 1,000 = available 0 ") + ` && !document.getElementById('law-sum').textContent.includes('paid 0 ') &&
+		[...document.querySelectorAll('#stock .u-value')].some(value => value.textContent === '1,000') && (document.getElementById('one').scrollIntoView(), true)`)
 	shoot()
 	var out bytes.Buffer
 	check.Must(t, gif.EncodeAll(&out, animated(frames)))
@@ -82,9 +86,11 @@ func animated(frames []*image.RGBA) *gif.GIF {
 				out.Pix[p] = uint8(counts[c])
 			}
 		}
-		g.Image, g.Delay, g.Disposal = append(g.Image, out), append(g.Delay, 80), append(g.Disposal, gif.DisposalNone)
+		g.Image, g.Delay, g.Disposal = append(g.Image, out), append(g.Delay, 55), append(g.Disposal, gif.DisposalNone)
 	}
-	g.Delay[0], g.Delay[1], g.Delay[len(frames)-1] = 250, 250, 250
+	for _, i := range []int{0, 1, len(frames) - 2, len(frames) - 1} {
+		g.Delay[i] = 250
+	}
 	return g
 }
 

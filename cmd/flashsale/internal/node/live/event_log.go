@@ -35,7 +35,7 @@ func (l *Live) observeOnce(ctx context.Context) {
 	skus, overview := l.watched()
 	e.add(l.measureRates(), l.takeBySale(l.withListed(skus)))
 	found := e.storeEvents(l.cfg.Missing(ctx))
-	found = append(found, e.saleEvents(c.Catalog().All(), c.KeptSKUs())...)
+	found = append(found, e.saleEvents(c.Catalog().All(), c.KeptSKUs(), c.Catalog().Now())...)
 	if e.count++; e.count%5 == 1 { // if the query fails, storeEvents reports MySQL
 		if claims, err := l.cfg.Store.RecentClaims(ctx, c.Catalog().Now().Add(-15*time.Second)); err == nil {
 			found = append(found, e.refundEvents(claims)...)

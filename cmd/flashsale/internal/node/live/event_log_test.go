@@ -48,7 +48,7 @@ func TestLogOfSales(t *testing.T) {
 	observe := func(change func(*orders.Sale)) []string {
 		change(&sale)
 		var logged []string
-		for _, e := range o.saleEvents([]orders.Sale{sale}, []string{"S"}) {
+		for _, e := range o.saleEvents([]orders.Sale{sale}, []string{"S"}, closes.Add(-time.Hour)) {
 			logged = append(logged, e.SKU+": "+e.What+". "+e.Text)
 		}
 		return logged
@@ -68,7 +68,8 @@ func TestLogOfSales(t *testing.T) {
 		{"direct mode ends", []func(*orders.Sale){func(s *orders.Sale) { s.Mode = orders.ModeGate; s.Epoch++ }}, []string{"S: Direct mode ended. Its gate was rebuilt."}},
 		{"a restock", []func(*orders.Sale){func(s *orders.Sale) { s.Total += 5 }}, []string{"S: Restocked. 5 units more, 15 in all."}},
 		{"a cut", []func(*orders.Sale){func(s *orders.Sale) { s.Total -= 2 }}, []string{"S: Cut. 2 units fewer, 13 in all."}},
-		{"closed by an operator", []func(*orders.Sale){func(s *orders.Sale) { s.ClosesAt = closes.Add(-time.Hour) }}, []string{"S: Closing moved. To 27 Nov 2026 08:00:00 UTC."}},
+		{"another closing time", []func(*orders.Sale){func(s *orders.Sale) { s.ClosesAt = closes.Add(-time.Minute) }}, []string{"S: Closing moved. To 27 Nov 2026 08:59:00 UTC."}},
+		{"closed by an operator, of which there is a mark", []func(*orders.Sale){func(s *orders.Sale) { s.ClosesAt = closes.Add(-time.Hour) }}, nil},
 		{"over", []func(*orders.Sale){func(s *orders.Sale) { s.Mode = orders.ModeOver }}, nil},
 	} {
 		var got []string

@@ -74,8 +74,9 @@ type saleVersion struct {
 	direct                      bool
 }
 
-// saleEvents returns the events of the sales. kept are the SKUs that this node keeps.
-func (o *observed) saleEvents(sales []orders.Sale, kept []string) (found []logEntry) {
+// saleEvents returns the events of the sales at a time of the database's clock. kept are the SKUs
+// that this node keeps.
+func (o *observed) saleEvents(sales []orders.Sale, kept []string, at time.Time) (found []logEntry) {
 	if sales == nil { // the node has not read the sales yet
 		return nil
 	}
@@ -90,7 +91,7 @@ func (o *observed) saleEvents(sales []orders.Sale, kept []string) (found []logEn
 		// The first fence and the first epoch of a sale are no events.
 		was.stable.fence, was.stable.epoch = cmp.Or(was.stable.fence, now.fence), cmp.Or(was.stable.epoch, now.epoch)
 		if was.stable != now && (was.last == now || was.last.direct != now.direct) {
-			found = append(found, was.stable.changes(now, s.SKU, kept)...)
+			found = append(found, was.stable.changes(now, s.SKU, kept, at)...)
 			was.stable = now
 		}
 		was.last = now
@@ -101,8 +102,9 @@ func (o *observed) saleEvents(sales []orders.Sale, kept []string) (found []logEn
 }
 
 // changes returns the events between two states of a sale. Direct mode also changes fence
-// and epoch, which is no separate event.
-func (was saleVersion) changes(now saleVersion, sku string, kept []string) (found []logEntry) {
+// and epoch, which is no separate event. If an operator has closed the sale, markEvents has
+// returned "Closed", after which "Closing moved" would be confusing.
+func (was saleVersion) changes(now saleVersion, sku string, kept []string, at time.Time) (found []logEntry) {
 	add := func(happened bool, what, text string, args ...any) {
 		if happened {
 			found = append(found, logEntry{What: what, SKU: sku, Text: fmt.Sprintf(text, args...)})
@@ -119,7 +121,7 @@ func (was saleVersion) changes(now saleVersion, sku string, kept []string) (foun
 	add(sameMode && now.fence != was.fence, "Keeper changed", "It is %s now.", keeper)
 	add(now.total > was.total, "Restocked", "%d units more, %d in all.", now.total-was.total, now.total)
 	add(now.total < was.total, "Cut", "%d units fewer, %d in all.", was.total-now.total, now.total)
-	add(now.closes != was.closes, "Closing moved", "To %s.", time.UnixMilli(now.closes).UTC().Format("2 Jan 2006 15:04:05 UTC"))
+	add(now.closes != was.closes && now.closes > at.UnixMilli(), "Closing moved", "To %s.", time.UnixMilli(now.closes).UTC().Format("2 Jan 2006 15:04:05 UTC"))
 	return found
 }
 

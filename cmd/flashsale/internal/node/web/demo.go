@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -48,7 +49,7 @@ func (s *Server) demoToken(c *gin.Context) error {
 // A Crowd sends buyers to a sale of a demo, one crowd at a time.
 type Crowd interface {
 	// Start starts a crowd for the sale sku, or for the newest sale of the demo if sku is empty. It
-	// returns ErrCrowdRunning if there is a crowd already.
+	// returns a *CrowdRunningError if there is a crowd already, and ErrCrowdRunning if the node stops.
 	Start(ctx context.Context, sku string) (CrowdSize, error)
 	// Stop ends the crowd, if there is one.
 	Stop()
@@ -59,6 +60,16 @@ type CrowdSize struct {
 	SKU     string `json:"sku"`
 	Rate    int    `json:"orders_per_second"`
 	Seconds int    `json:"seconds"` // duration, from the opening of the sale on
+}
+
+// A CrowdRunningError means that there is a crowd already.
+type CrowdRunningError struct {
+	SKU  string
+	Left time.Duration // time until the crowd ends
+}
+
+func (e *CrowdRunningError) Error() string {
+	return fmt.Sprintf("web: the sale %s has a demo crowd already", e.SKU)
 }
 
 // sendCrowd handles POST /demo/crowd.

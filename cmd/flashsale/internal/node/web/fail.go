@@ -82,6 +82,11 @@ func (s *Server) fail(c *gin.Context, err error) {
 		s.write(c, newProblem(http.StatusConflict, "below_sold", fmt.Sprintf("The total would be lower than the number of units sold, %d.", below.Sold)))
 		return
 	}
+	if running, ok := errors.AsType[*CrowdRunningError](err); ok {
+		detail := fmt.Sprintf("A demo crowd is already running: it buys from %s for another %v.", running.SKU, running.Left.Round(time.Second))
+		s.write(c, newProblem(http.StatusConflict, "in_progress", detail))
+		return
+	}
 	for i := range failures {
 		f := &failures[i]
 		if !errors.Is(err, f.err) {

@@ -147,7 +147,7 @@ on('ask', 'submit', confirm);
 on('terms', 'input', unsure);
 on('range', 'change', drawCharts);
 for (const zone of document.querySelectorAll('.zone')) text(zone, moment.resolvedOptions().timeZone);
-on('crowd', 'click', () => sendCrowd(ops.sku, ops.all.sales.find(s => s.sale.sku === ops.sku)?.sale.state));
+on('crowd', 'click', async () => say('answer', ...await sendCrowd(ops.sku, ops.all.sales.find(s => s.sale.sku === ops.sku)?.sale.state)));
 on('ask-no', 'click', () => $('ask').close());
 on('leave', 'click', () => signOut());
 on('sign', 'submit', () => { tokens.set('operator', $('token').value.trim()); $('sign').reset(); say('answer', '', ''); start(); });

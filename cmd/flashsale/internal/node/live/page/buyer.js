@@ -7,7 +7,7 @@ const buying = {
   run: null,  // action of the button
   attempt: null, // {key, sku, quantity} of an order with unknown outcome
   orders: [],
-  subject: '', // id of the order that the answer is about
+  subject: '', // id of the order that the answer is about, or "crowd"
   refs: {},   // payment references by order id, so that a retry uses the same reference
   asked: 0, shown: 0, // numbers of the latest request of the orders and of the latest shown one
 };
@@ -251,8 +251,10 @@ async function send(id, what, label) {
 }
 
 $('buy').addEventListener('submit', event => { event.preventDefault(); buying.run?.(); });
-$('less').addEventListener('click', () => { buying.quantity--; showButton(); });
-$('more').addEventListener('click', () => { buying.quantity++; showButton(); });
+for (const [id, step] of [['less', -1], ['more', 1]]) $(id).addEventListener('click', () => {
+  if ($(id).getAttribute('aria-disabled') === 'false') buying.quantity += step;
+  showButton();
+});
 $('drop').addEventListener('click', async () => {
   await settle(due().id, 'cancel');
   $('order').focus();

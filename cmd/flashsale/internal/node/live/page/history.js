@@ -39,30 +39,30 @@ function showStock() {
 }
 
 // showFeed lists the sold units, newest first. It changes the texts of the rows instead of
-// moving rows, so that the layout does not shift.
+// moving rows, so that the layout does not shift. It does not show the units left: sold units are
+// from the stored orders, and the gate may have sold or released units that are not stored yet.
 function showFeed() {
   const { points, marks, snapshot } = sale;
-  const rows = marks.map(m => ({ at: m.at, kind: 'mark', words: happened[m.what](m), left: '' }));
+  const rows = marks.map(m => ({ at: m.at, kind: 'mark', words: happened[m.what](m) }));
   let all = 0, recent = 0;
   points.forEach((p, i) => {
     const sold = i > 0 ? p.sold - points[i - 1].sold : 0;
     if (sold === 0) return;
     all += Math.max(0, sold);
     if (p.at > points.at(-1).at - 10000) recent += Math.max(0, sold);
-    rows.push({ at: p.at, kind: sold > 0 ? '' : 'back', words: sold > 0 ? units(sold) + ' sold' : units(-sold) + ' came back', left: count(p.available) + ' left' });
+    rows.push({ at: p.at, kind: sold > 0 ? '' : 'back', words: sold > 0 ? units(sold) + ' sold' : units(-sold) + ' came back' });
   });
   rows.sort((a, b) => b.at - a.at).splice(40);
   const list = $('feed');
   while (list.children.length > rows.length) list.lastElementChild.remove();
   rows.forEach((row, i) => {
     const item = list.children[i] || list.appendChild(make('li'));
-    if (!item.firstChild) item.append(make('time'), make('span'), make('span', 'soft'));
-    const [at, words, left] = item.children;
+    if (!item.firstChild) item.append(make('time'), make('span'));
+    const [at, words] = item.children;
     at.dateTime = new Date(row.at).toISOString();
     text(at, hour(row.at));
     words.className = row.kind;
     text(words, row.words);
-    text(left, row.left);
   });
   text($('pace'), recent > 0 ? units(recent) + ' in ten seconds' : all > 0 ? `${count(all)} sold, none in ten seconds` : '');
   const ended = snapshot.sold > 0 ? `${units(snapshot.sold)} sold earlier. ` : '';

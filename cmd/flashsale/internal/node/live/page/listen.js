@@ -92,10 +92,18 @@ async function listen(path, token, stop, handlers) {
 // withMarks adds the marks that are not in the history yet.
 const withMarks = (marks, more) => [...marks, ...more.filter(m => !marks.some(x => x.at === m.at && x.what === m.what))];
 
-// sendCrowd sends a crowd to a sale of a demo, which is in the given state.
+const sendLabel = 'Send a crowd';
+
+// sendCrowd sends a crowd to a sale of a demo, which is in the given state. If there is a crowd
+// already, the button then ends it. sendCrowd returns the kind and the words of the answer.
 async function sendCrowd(sku, state) {
-  const { status, body } = await call('POST', 'demo/crowd?sku=' + sku, { token: await demoToken('operator') });
+  const button = $('crowd'), stops = button.textContent !== sendLabel;
+  const { status, body } = await call(stops ? 'DELETE' : 'POST', stops ? 'demo/crowd' : 'demo/crowd?sku=' + sku, { token: await demoToken('operator') });
+  const there = stops ? status !== 204 : status === 202 || body.code === 'in_progress';
+  clearTimeout(sendCrowd.timer);
+  if (there) sendCrowd.timer = setTimeout(() => text(button, sendLabel), 300000); // no crowd of an open sale stays longer
+  text(button, there ? 'Stop the crowd' : sendLabel);
+  if (status === 204) return ['yes', 'The crowd leaves.'];
   const often = body.orders_per_second === 1 ? '1 order' : body.orders_per_second + ' orders', since = state === 'scheduled' ? ', from the opening on' : '';
-  if (status === 202) return say('answer', 'yes', `A crowd is coming: ${often} per second for ${span(body.seconds)}${since}.`);
-  say('answer', 'no', body.detail || noAnswer);
+  return status === 202 ? ['yes', `A crowd is coming: ${often} per second for ${span(body.seconds)}${since}.`] : ['no', body.detail || noAnswer];
 }

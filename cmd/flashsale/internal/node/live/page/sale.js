@@ -120,7 +120,8 @@ function showClock() {
     text($('state'), states[state]);
     showUnits();
     if (before) announce(before);
-    if ($('answer').dataset.kind === 'no') answer('', ''); // the answer was about the previous state
+    const old = buying.subject === 'crowd' ? state !== 'open' : $('answer').dataset.kind === 'no';
+    if (old) answer('', ''); // it was about the previous state
   }
   const opensIn = Date.parse(s.opens_at) - now();
   text($('opens'), 'until it opens, ' + when(s.opens_at));

@@ -72,21 +72,22 @@ function showChoice() {
 }
 
 // showNewer offers a sale that is new since the page was opened, for two minutes. It offers the
-// sale of a load test for ten minutes after its opening, even if it is not new.
+// sale of a load test while the test runs. Its opening time says nothing, because a load test
+// creates a sale that opened in the past. At its end it closes the sale.
 function showNewer() {
-  const isNew = s => judged(s) ? Date.parse(s.opens_at) > now() - 600000 : performance.now() - stream.seen[s.sku] < 120000;
+  const isNew = s => judged(s) || performance.now() - stream.seen[s.sku] < 120000;
   const newer = sale.snapshot && stream.sales.find(s => s.sku !== stream.sku && (s.state === 'open' || s.state === 'sold_out') && isNew(s));
   $('newer').hidden = !newer;
   if (!newer) return;
   stream.newer = newer.sku;
-  text($('newer'), `Watch ${newer.name}, just opened`);
+  text($('newer'), `Watch ${newer.name}${judged(newer) ? '' : ', just opened'}`);
 }
 
 // The skip link must not change the address, which contains the SKU.
 document.querySelector('.skip').addEventListener('click', event => { event.preventDefault(); $('main').focus(); });
 $('newer').addEventListener('click', () => { location.hash = stream.newer; $('newer').hidden = true; });
 $('sku').addEventListener('change', () => { location.hash = $('sku').value; });
-$('crowd')?.addEventListener('click', () => sendCrowd(stream.sku, sale.state));
+$('crowd')?.addEventListener('click', async () => answer(...await sendCrowd(stream.sku, sale.state), 'crowd'));
 addEventListener('hashchange', choose);
 addEventListener('online', () => stream.sku && connect());
 setInterval(showClock, 200);
