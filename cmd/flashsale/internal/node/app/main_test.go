@@ -97,9 +97,14 @@ type answer struct {
 func (a answer) known(retried ...int) answer {
 	a.n.t.Helper()
 	retried = append(retried, 503)
+	logged := ""
 	check.Eventually(a.n.t, fmt.Sprint(a.call, " has an answer without a status of ", retried), func() bool {
 		unknown := slices.Contains(retried, a.status)
 		if unknown {
+			if text := fmt.Sprint(a.status, " ", a.body); text != logged { // the reason, if no other answer follows
+				logged = text
+				a.n.t.Logf("%s is sent again after: %s", a.call, text)
+			}
 			a = a.again()
 		}
 		return !unknown
