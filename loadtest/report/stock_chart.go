@@ -80,6 +80,9 @@ func (rep *Report) StockChart() StockChart {
 		x = chartWidth * min(1, at.Seconds()/span.Seconds())
 		fmt.Fprintf(&line, "H%.1fV%.1f", x, y(float64(p.Available)))
 	}
+	if x < chartWidth { // the stock stays the same until the end
+		fmt.Fprintf(&line, "H%.1f", float64(chartWidth))
+	}
 	c.Line = line.String()
 	c.Area = fmt.Sprintf("%sV%.1fH0Z", c.Line, c.ZeroY)
 	c.Caption = rep.stockInWords(least)
