@@ -1,11 +1,11 @@
 package loadtest
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"flashsale/loadtest/client"
 	"flashsale/loadtest/judge"
 	"flashsale/loadtest/servers/servertest/check"
 )
@@ -70,9 +70,6 @@ func judgesTheRest(t *testing.T, f fault, c Config, payment bool, lacks []judge.
 	s, url := newFake(t, f)
 	c = mixed(c, payment)
 	c.Target = url
-	if slices.Contains(lacks, judge.Paying) {
-		c.PaymentWindow = time.Minute // fresh buyers would pay, because orders may expire
-	}
 	rep := mustRun(t, c, judge.ExitPass)
 	contains(t, text(t, rep), " "+judge.JoinFeatures(lacks)+"\n", " none; run with --serial")
 	if rep.Pending+rep.Paid != c.Stock || rep.Shop == nil {
@@ -196,6 +193,21 @@ func TestOrdersAreSentOnce(t *testing.T) {
 	check.Must(t, err)
 	if rep.Unannounced > 0 {
 		t.Errorf("rows of orders that were sent twice: got %d, want none\n%s", rep.Unannounced, text(t, rep))
+	}
+}
+
+// Fresh buyers pay if orders may expire, but not at a shop without payments.
+func TestFreshBuyersDoNotPay(t *testing.T) {
+	t.Parallel()
+	s, url := newFake(t, fault{paidAtOnce: true})
+	s.sku, s.total, s.available, s.limit = "S", 1, 1, 1
+	c := quick(url)
+	c.Lacks, c.PaymentWindow = []judge.Feature{judge.Paying}, time.Minute
+	conns := client.NewHTTP(1, long)
+	defer conns.CloseIdleConnections()
+	r := &run{c: c, patience: c.withPatience(), client: client.New(url, "S", conns)}
+	if bought, code := r.buy(check.Context(t), client.Buyer{Subject: "ann", Token: "ann"}, "key"); !bought || len(r.ledger.closings.read()) > 0 {
+		t.Errorf("a fresh buyer: got bought %v, code %q and %d payments, want an order and no payment", bought, code, len(r.ledger.closings.read()))
 	}
 }
 
