@@ -14,15 +14,15 @@ import (
 // lacks reports whether the shop does not have the feature.
 func (c Config) lacks(f judge.Feature) bool { return slices.Contains(c.Lacks, f) }
 
-// about asks the shop what it is, and returns c without the features that the shop lacks. A
-// shop without the call keeps the whole contract, except for c.Lacks.
+// about reads the description of the shop, and returns c without the features that the shop lacks.
+// A shop that does not describe itself is expected to keep the whole contract, except for c.Lacks.
 func (c Config) about(ctx context.Context, shop *client.Operator) (Config, error) {
 	about, err := shop.About(ctx)
 	status := client.StatusOf(err)
 	switch {
 	case status/100 == 4 || status == http.StatusNotImplemented:
 	case err != nil:
-		return c, fmt.Errorf("ask what the shop is: %w", err)
+		return c, fmt.Errorf("read the description of the shop: %w", err)
 	default:
 		c.shop = &about
 	}
@@ -36,11 +36,11 @@ func (c Config) about(ctx context.Context, shop *client.Operator) (Config, error
 		return c, nil
 	}
 	if c.Lacks, err = judge.ParseFeatures(slices.Concat(about.Lacks, c.Lacks)...); err != nil {
-		return c, fmt.Errorf("ask what the shop lacks: %w", err)
+		return c, fmt.Errorf("read what the shop lacks: %w", err)
 	}
 	c.shop.Lacks = c.Lacks
 	if c.shop.Emulates, err = judge.ParseFeatures(about.Emulates...); err != nil {
-		return c, fmt.Errorf("ask what the adapter of the shop emulates: %w", err)
+		return c, fmt.Errorf("read what the adapter of the shop emulates: %w", err)
 	}
 	if c.Control != "" {
 		if c.control, err = report.ReadControl(c.Control, c.shop); err != nil {

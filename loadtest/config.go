@@ -51,8 +51,8 @@ type Config struct {
 	Shape    string        // Constant, Ramp or Burst
 	Phases   []Phase       // sent one after the other instead of Rate, Duration and Shape
 	// InFlight limits concurrent calls, also calls of fresh buyers and followers. 0 means
-	// no limit. If it is set, a call that ends starts the next order.
-	// 1 is the control of a shop: nothing overlaps, so a correct adapter passes.
+	// no limit. If it is set, a call that ends starts the next order. With 1, no calls overlap,
+	// so a correct adapter passes.
 	InFlight    int
 	Paced       bool    // with InFlight: no order is sent before Rate makes it due; otherwise Rate gives only their number
 	Zipf        float64 // 0: buyers take turns; above 1: buyer k orders with weight 1/k^Zipf

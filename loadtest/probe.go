@@ -30,18 +30,22 @@ func (r *run) probe(ctx context.Context) error {
 	// one unit more.
 	probes := open[:min(r.patience.probes, max(len(open)-1, min(1, len(open))))]
 	full := r.atLimit(open, probes)
+	counted := !r.c.lacks(judge.Auditing) && !r.c.lacks(judge.Counter) // otherwise the available units follow from the rows
 	r.progress.start("release probes", len(probes))
 	defer r.progress.end()
 	for _, o := range probes {
-		before, err := r.state(ctx)
-		if err != nil {
-			return fmt.Errorf("probe how fast units are released: %w", err)
+		var before judge.Audit
+		if counted {
+			var err error
+			if before, err = r.operator.Audit(ctx); err != nil {
+				return fmt.Errorf("probe how fast units are released: %w", err)
+			}
 		}
 		c := r.closeOrder(ctx, r.crowd.named(o.Buyer), o.IDs[0], true)
 		if !c.Done() {
 			continue // the order has expired, or was paid by an earlier call without an answer
 		}
-		if !r.c.lacks(judge.Auditing) && !r.c.lacks(judge.Counter) { // otherwise the rows alone would answer
+		if counted {
 			took, err := r.backOnSale(ctx, c, before.Available+o.Quantity)
 			if err != nil {
 				return err

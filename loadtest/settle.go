@@ -16,7 +16,7 @@ import (
 // errUnsettled reports that the audit kept changing.
 var errUnsettled = errors.New("not at rest")
 
-// A state is what settle compares: the audit and, if the shop has none, the rows.
+// A state contains the values that settle compares: the audit and, if the shop has none, the rows.
 type state struct {
 	judge.Audit
 	text string // the rows as text, in the order of their ids

@@ -211,7 +211,7 @@ func TestFreshBuyersDoNotPay(t *testing.T) {
 	}
 }
 
-// An order that is answered 503 for ever does not keep a run from ending.
+// A run ends although one of its orders is always answered 503.
 func TestStuckOrder(t *testing.T) {
 	t.Parallel()
 	_, url := newFake(t, fault{stuck: "one-more"})

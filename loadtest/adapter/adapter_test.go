@@ -23,13 +23,13 @@ import (
 
 // fake is a shop that answers with its fields.
 type fake struct {
-	err   error // of every call
-	panic any   // of Order
+	err   error // error of every call
+	panic any   // value with which Order panics
 	order adapter.Order
 	rows  []judge.Row
 	reads int // number of calls of Rows
 	left  int
-	blind error // of Left
+	blind error // error of Left
 	calls []string
 }
 
@@ -177,7 +177,7 @@ func TestLacks(t *testing.T) {
 	for _, c := range []struct {
 		shop   func(*fake) adapter.Shop
 		want   string
-		status int // of the optional calls
+		status int // status of the optional calls
 	}{
 		{func(f *fake) adapter.Shop { return f }, "audit, cancel, cancel-or-pay, feed, keys, limit, pay", 404},
 		{func(f *fake) adapter.Shop {

@@ -71,7 +71,7 @@ func NewHTTP(conns int, timeout time.Duration) *http.Client {
 			MaxIdleConns:        conns,
 			MaxIdleConnsPerHost: conns,
 			IdleConnTimeout:     30 * time.Second,
-			Protocols:           http1, // with HTTP/2, one connection would carry many calls at once
+			Protocols:           http1, // HTTP/2 would send many calls over one connection
 		},
 		Timeout: timeout,
 		// The contract has no redirects, so a redirect is returned as the answer.

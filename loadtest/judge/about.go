@@ -11,7 +11,7 @@ import (
 type About struct {
 	Name     string    `json:"name"`
 	Version  string    `json:"version"`
-	Settings string    `json:"settings"` // what the result depends on, such as the database
+	Settings string    `json:"settings"` // settings that the result depends on, such as the database
 	Lacks    []Feature `json:"lacks"`    // features that the shop does not have, which are then not judged
 	Emulates []Feature `json:"emulates"` // features that the adapter adds, so that they say nothing about the shop
 }
@@ -39,7 +39,7 @@ const (
 	Counter     Feature = "counter"       // the available units of the audit are a stock level, and not the total minus the orders
 	Cancelling  Feature = "cancel"        // an order can be cancelled
 	Paying      Feature = "pay"           // an order is paid by a call of its own
-	CancelOrPay Feature = "cancel-or-pay" // of a cancellation and a payment of one order, only one takes effect
+	CancelOrPay Feature = "cancel-or-pay" // either a cancellation or a payment of an order takes effect
 	ChangeFeed  Feature = "feed"          // there is a feed of changes
 )
 

@@ -144,10 +144,10 @@ func (c *Index) closed(id string, announced *Order) bool {
 	if unread && !announced.ExpiresAt.IsZero() {
 		return announced.ExpiresAt.Before(c.heard)
 	}
-	// closed_at is the start of a transaction that may commit up to MaxEffectDelay afterwards.
 	if len(c.Lacks) > 0 && row.Status == Expired && row.ClosedAt.IsZero() { // other people's shops may not store the time
 		return !announced.ExpiresAt.IsZero() && announced.ExpiresAt.Before(c.heard)
 	}
+	// closed_at is the start of a transaction that may commit up to MaxEffectDelay afterwards.
 	return row.Status == Expired && !announced.ExpiresAt.IsZero() && !row.ClosedAt.Add(c.MaxEffectDelay).Before(announced.ExpiresAt)
 }
 

@@ -15,7 +15,7 @@ import (
 
 // A Threshold fails a run whose figure is above or below a limit.
 type Threshold struct {
-	text  string // as the user wrote it
+	text  string // text that ParseThreshold received
 	field string // field of the JSON report, such as latency_ms.p99
 	above bool   // the run fails above the limit; otherwise below it
 	limit float64

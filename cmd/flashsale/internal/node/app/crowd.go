@@ -25,7 +25,7 @@ type demoCrowd struct {
 	mu   sync.Mutex
 	end  context.CancelFunc // ends the current crowd; nil if there is none
 	sku  string             // the sale of the current crowd
-	till time.Time          // when the current crowd ends
+	till time.Time          // end of the current crowd
 	over bool               // the node is stopping
 }
 
