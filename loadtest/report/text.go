@@ -27,32 +27,19 @@ func (rep *Report) Checks() []Promise {
 		unsettled = 1
 	}
 	list := []Promise{
-		{Name: judge.Oversold, Meaning: "units promised or stored beyond the total", Count: rep.Oversold,
-			Cause: "two orders read the same stock before either of them took its units; check and take them in one atomic step"},
-		{Name: judge.Undersold, Meaning: "units that fresh buyers could not get", Count: rep.Undersold,
-			Cause: "the units of a cancelled, expired or failed order did not come back"},
-		{Name: judge.Lost, Meaning: "accepted orders without their row", Count: rep.Lost,
-			Cause: "the shop accepts an order before the order is durable"},
-		{Name: judge.Unannounced, Meaning: "rows whose client was refused", Count: rep.Unannounced,
-			Cause: "an order is stored although its client has received a refusal"},
-		{Name: judge.Duplicates, Meaning: "keys with two orders", Count: rep.Duplicates,
-			Cause: "the idempotency key is not checked in the transaction that stores the order"},
-		{Name: judge.OverLimit, Meaning: "units beyond a buyer's limit", Count: rep.OverLimit,
-			Cause: "the limit is checked before the order is stored, and not in the same atomic step"},
-		{Name: judge.Drift, Meaning: "units the audit cannot account for", Count: rep.Drift,
-			Cause: "the stock and the orders do not change together"},
-		{Name: judge.Unsettled, Meaning: "audits that did not come to rest", Count: unsettled,
-			Cause: "a background job still changes the sale"},
-		{Name: judge.WrongAnswer, Meaning: "answers outside of the contract", Count: rep.WrongAnswers,
-			Cause: "a status, header or body differs from the contract; the verdict has an example of each kind"},
-		{Name: judge.History, Meaning: judge.Sprintf("answers that no order of the %d operations explains", rep.Operations), Count: rep.NotLinearizable,
-			Cause: "units are free or taken for a moment, although the sums are right in the end"},
-		{Name: judge.Untold, Meaning: "rows whose state the feed did not end with", Count: rep.Untold,
-			Cause: "the feed passes over changes that commit late"},
-		{Name: judge.Backwards, Meaning: "reports of the feed that made an order or a number go back", Count: rep.Backwards,
-			Cause: "the feed numbers changes in another order than they commit"},
-		{Name: judge.Invented, Meaning: "orders in the feed without a row", Count: rep.Invented,
-			Cause: "the feed reports a change before it has committed"},
+		{Name: judge.Oversold, Meaning: "units promised or stored beyond the total", Count: rep.Oversold, Cause: "two orders read the same stock before either of them took its units; check and take them in one atomic step"},
+		{Name: judge.Undersold, Meaning: "units that fresh buyers could not get", Count: rep.Undersold, Cause: "the units of a cancelled, expired or failed order did not come back"},
+		{Name: judge.Lost, Meaning: "accepted orders without their row", Count: rep.Lost, Cause: "the shop accepts an order before the order is durable"},
+		{Name: judge.Unannounced, Meaning: "rows whose client was refused", Count: rep.Unannounced, Cause: "an order is stored although its client has received a refusal"},
+		{Name: judge.Duplicates, Meaning: "keys with two orders", Count: rep.Duplicates, Cause: "the idempotency key is not checked in the transaction that stores the order"},
+		{Name: judge.OverLimit, Meaning: "units beyond a buyer's limit", Count: rep.OverLimit, Cause: "the limit is checked before the order is stored, and not in the same atomic step"},
+		{Name: judge.Drift, Meaning: "units the audit cannot account for", Count: rep.Drift, Cause: "the stock and the orders do not change together"},
+		{Name: judge.Unsettled, Meaning: "audits that did not come to rest", Count: unsettled, Cause: "a background job still changes the sale"},
+		{Name: judge.WrongAnswer, Meaning: "answers outside of the contract", Count: rep.WrongAnswers, Cause: "a status, header or body differs from the contract; the verdict has an example of each kind"},
+		{Name: judge.History, Meaning: judge.Sprintf("answers that no order of the %d operations explains", rep.Operations), Count: rep.NotLinearizable, Cause: "units are free or taken for a moment, although the sums are right in the end"},
+		{Name: judge.Untold, Meaning: "rows whose state the feed did not end with", Count: rep.Untold, Cause: "the feed passes over changes that commit late"},
+		{Name: judge.Backwards, Meaning: "reports of the feed that made an order or a number go back", Count: rep.Backwards, Cause: "the feed numbers changes in another order than they commit"},
+		{Name: judge.Invented, Meaning: "orders in the feed without a row", Count: rep.Invented, Cause: "the feed reports a change before it has committed"},
 	}
 	open := rep.NotJudged()
 	for i := range list {
@@ -63,31 +50,25 @@ func (rep *Report) Checks() []Promise {
 	return list
 }
 
-// Judged reports whether Count is a result. A violation is one even if there may be more.
-func (p Promise) Judged() bool { return !p.NA && (p.Count != 0 || !p.Open) }
-
-// Group contains the promises with one result.
-type Group struct {
-	Class, Result string // the CSS class, and the result in words
-	Promises      []Promise
+// Result returns "ok", "BROKEN", "?" or "n/a". A violation is a result even if there may be more.
+func (p Promise) Result() string {
+	switch {
+	case p.NA:
+		return "n/a"
+	case p.Count != 0:
+		return "BROKEN"
+	case p.Open:
+		return "?"
+	}
+	return "ok"
 }
 
-// Unbroken returns the promises that are not broken, grouped by result.
-func (rep *Report) Unbroken() []Group {
-	groups := []Group{
-		{Class: "kept", Result: "kept"}, {Class: "unsure", Result: "not judged"}, {Class: "na", Result: "not applicable to this shop"},
-	}
-	for _, p := range rep.Checks() {
-		switch {
-		case p.NA:
-			groups[2].Promises = append(groups[2].Promises, p)
-		case !p.Judged():
-			groups[1].Promises = append(groups[1].Promises, p)
-		case p.Count == 0:
-			groups[0].Promises = append(groups[0].Promises, p)
-		}
-	}
-	return groups
+// Judged reports whether Count is a result.
+func (p Promise) Judged() bool { return p.Result() == "ok" || p.Result() == "BROKEN" }
+
+// With returns the promises with one result.
+func (rep *Report) With(result string) []Promise {
+	return slices.DeleteFunc(rep.Checks(), func(p Promise) bool { return p.Result() != result })
 }
 
 // Broken returns the number of broken promises.
@@ -152,16 +133,11 @@ func (rep *Report) addTo(t *Text, heading string, facts [][2]string) {
 	}
 	t.Line("")
 	for _, c := range rep.Checks() {
-		mark, count := "ok", judge.Sprintf("%d", c.Count)
-		switch {
-		case c.NA:
-			mark, count = "n/a", "-"
-		case c.Count != 0:
-			mark = "BROKEN"
-		case c.Open: // no violation was found, but there may be some
-			mark, count = "?", "-"
+		count := "-"
+		if c.Judged() {
+			count = judge.Sprintf("%d", c.Count)
 		}
-		t.Row("  "+c.Name, fmt.Sprintf("%6s", count), mark, c.Meaning)
+		t.Row("  "+c.Name, fmt.Sprintf("%6s", count), c.Result(), c.Meaning)
 	}
 }
 

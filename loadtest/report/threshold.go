@@ -83,17 +83,16 @@ var answers = regexp.MustCompile(`^answers(_by_code)?\.\d+( [a-z_]+)?$`)
 
 // format returns the number with the unit of the threshold's field.
 func (t Threshold) format(v float64) string {
-	unit := ""
+	number := strconv.FormatFloat(v, 'f', -1, 64)
 	switch {
-	case t.counts():
 	case strings.Contains(t.field, "_ms."):
-		unit = " ms"
+		return number + " ms"
 	case strings.HasSuffix(t.field, "_per_s"):
-		unit = "/s"
+		return number + "/s"
 	case strings.HasSuffix(t.field, "_s"):
-		unit = " s"
+		return number + " s"
 	}
-	return strconv.FormatFloat(v, 'f', -1, 64) + unit
+	return number
 }
 
 // applyThresholds adds a violation for each threshold that the figures exceed, and a gap if the
