@@ -19,22 +19,22 @@ type document struct {
 	Answers  map[string]int `json:"answers"`
 	Reasons  map[string]int `json:"answers_by_code"`
 	counts
-	AcceptedPerS float64           `json:"accepted_per_s"`
-	DurablePerS  *float64          `json:"durable_per_s"`
-	LatencyMS    *quantiles        `json:"latency_ms"`
-	RestoreMS    *quantiles        `json:"restore_ms"`
-	Violations   []judge.Violation `json:"violations"` // never null
+	AcceptedPerS float64            `json:"accepted_per_s"`
+	DurablePerS  *float64           `json:"durable_per_s"`
+	LatencyMS    map[string]float64 `json:"latency_ms"`
+	RestoreMS    map[string]float64 `json:"restore_ms"`
+	Violations   []judge.Violation  `json:"violations"` // never null
 
 	// In a pass, the only possible gaps are the history, if its search took too long, and a
 	// missing feed.
-	NotJudged      []judge.Gap `json:"not_judged"`      // never null
-	LateMS         *quantiles  `json:"late_ms"`         // delay between the time an order was due and the time it was sent
-	LatencyTrusted bool        `json:"latency_trusted"` // false if the orders were sent too late
-	Command        string      `json:"command"`         // empty if unknown
-	Program        string      `json:"program"`         // empty if unknown
-	Versions       string      `json:"store_versions"`  // empty if unknown
-	Seed           int64       `json:"seed"`
-	Cores          int         `json:"cores"` // cores of the load test's machine
+	NotJudged      []judge.Gap        `json:"not_judged"`      // never null
+	LateMS         map[string]float64 `json:"late_ms"`         // delay between the time an order was due and the time it was sent
+	LatencyTrusted bool               `json:"latency_trusted"` // false if the orders were sent too late
+	Command        string             `json:"command"`         // empty if unknown
+	Program        string             `json:"program"`         // empty if unknown
+	Versions       string             `json:"store_versions"`  // empty if unknown
+	Seed           int64              `json:"seed"`
+	Cores          int                `json:"cores"` // cores of the load test's machine
 
 	Shop         *judge.About `json:"shop"`           // null for this project's service
 	Inapplicable []string     `json:"not_applicable"` // checks that do not apply to the shop; never null
@@ -46,16 +46,16 @@ type document struct {
 	Started time.Time `json:"started"`
 	Rate    int       `json:"rate"` // orders per second that were asked for; 0 if an order waits for the end of another
 
-	Summary     string         `json:"summary"`
-	Interrupted bool           `json:"interrupted"`
-	Buyers      int            `json:"buyers"`
-	SentPerS    float64        `json:"sent_per_s"`
-	Rows        map[string]int `json:"orders_by_status"`
-	Later       *int           `json:"later_orders"`
-	Payments    map[string]int `json:"payments_by_code"`
-	PayMS       *quantiles     `json:"pay_ms"`
-	SoldOutS    *float64       `json:"sold_out_after_s"`
-	TookS       float64        `json:"took_s"`
+	Summary     string             `json:"summary"`
+	Interrupted bool               `json:"interrupted"`
+	Buyers      int                `json:"buyers"`
+	SentPerS    float64            `json:"sent_per_s"`
+	Rows        map[string]int     `json:"orders_by_status"`
+	Later       *int               `json:"later_orders"`
+	Payments    map[string]int     `json:"payments_by_code"`
+	PayMS       map[string]float64 `json:"pay_ms"`
+	SoldOutS    *float64           `json:"sold_out_after_s"`
+	TookS       float64            `json:"took_s"`
 }
 
 // counts contains the figures of the verdict.
@@ -87,20 +87,12 @@ type counts struct {
 	VisitorUnits  *int `json:"visitor_units"`
 }
 
-// quantiles contains Quantiles in milliseconds.
-type quantiles struct {
-	P50 float64 `json:"p50"`
-	P90 float64 `json:"p90"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
-}
-
 // inMS returns nil for the quantiles of no durations.
-func (q Quantiles) inMS() *quantiles {
+func (q Quantiles) inMS() map[string]float64 {
 	if q.N == 0 {
 		return nil
 	}
-	return &quantiles{Milliseconds(q.P50), Milliseconds(q.P90), Milliseconds(q.P99), Milliseconds(q.Max)}
+	return map[string]float64{"p50": Milliseconds(q.P50), "p90": Milliseconds(q.P90), "p99": Milliseconds(q.P99), "max": Milliseconds(q.Max)}
 }
 
 // WriteJSON writes the report as one JSON object.
