@@ -15,6 +15,10 @@ var copied = []string{"orders/lock", "ratelimit", "inventory", "orders", "loadte
 
 const copySection = "Copy it"
 
+// copyPath is the path of the module into which TestCopy copies. It is not the path in the
+// documents, so a command that ignores the variable SHOP fails.
+const copyPath = "example.com/copy"
+
 // The commands of "Copy it" create a module that does not import this module. Its examples
 // pass. With FLASHSALE_TEST_README=full, all its tests pass.
 func TestCopy(t *testing.T) {
@@ -32,20 +36,22 @@ func TestCopy(t *testing.T) {
 		t.Run(folder, func(t *testing.T) {
 			check.Must(t, os.RemoveAll(shop))
 			check.Must(t, os.Mkdir(shop, 0o755))
-			runInCopy(t, shop, "go mod init example.com/shop")
+			runInCopy(t, shop, "go mod init "+copyPath)
 			_, text, _ := strings.Cut(read(t, folder+"/README.md"), "\n## "+copySection+"\n")
 			text, _, _ = strings.Cut(text, "\n## ")
 			commands := prompts.FindAllStringSubmatch(text, -1)
 			if len(commands) == 0 {
 				t.Fatalf("README section %q: got no commands, want at least one", copySection)
 			}
+			var lines []string
 			for _, c := range commands {
 				if mode != "full" {
 					c[1] = strings.Replace(c[1], "go test ./", "go test -run ^Example ./", 1)
 				}
-				runInCopy(t, shop, c[1])
+				lines = append(lines, strings.Replace(c[1], "SHOP=example.com/shop", "SHOP="+copyPath, 1))
 			}
-			runInCopy(t, shop, "test -d "+folder)
+			runInCopy(t, shop, strings.Join(lines, " &&\n"))
+			runInCopy(t, shop, "cmp "+folder+"/README.md ../flashsale/"+folder+"/README.md") // only Go files are changed
 			runInCopy(t, shop, `! grep -rnE '"flashsale/|^module flashsale' --include=*.go --include=go.mod .`)
 		})
 	}
@@ -54,7 +60,7 @@ func TestCopy(t *testing.T) {
 // runInCopy runs a shell command in the copy, with embedded stores only.
 func runInCopy(t *testing.T, dir, line string) {
 	t.Helper()
-	cmd := exec.CommandContext(check.Context(t), "bash", "-o", "pipefail", "-c", line)
+	cmd := exec.CommandContext(check.Context(t), "bash", "-x", "-o", "pipefail", "-c", line)
 	cmd.Dir = dir
 	cmd.Env = append(withoutOurVariables(os.Environ()), "GOWORK=off", "GOFLAGS=-mod=mod -short", "FLASHSALE_TEST_REAL=off")
 	if out, err := cmd.CombinedOutput(); err != nil {

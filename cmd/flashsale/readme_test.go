@@ -95,13 +95,13 @@ func testExists(t *testing.T, name, dir string) {
 var function = regexp.MustCompile(`(?m)^func ((?:Test|Example)\w*)\(`)
 
 var (
-	link    = regexp.MustCompile(`\]\(([^)#]*)(?:#([^)]*))?\)`)
+	link    = regexp.MustCompile(`(?:\]\(|<img src=")([^)#"]*)(?:#([^)]*))?[)"]`)
 	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	// punctuation matches the characters of a heading that its anchor omits.
 	punctuation = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// All files and headings that the Markdown files link to exist.
+// All files, headings and pictures that the Markdown files link to exist.
 func TestLinks(t *testing.T) {
 	for _, file := range documents(t) {
 		for _, m := range link.FindAllStringSubmatch(read(t, file), -1) {

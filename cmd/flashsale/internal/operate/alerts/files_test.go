@@ -6,10 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/relabel"
 	"github.com/rhysd/actionlint"
+	yamlv2 "go.yaml.in/yaml/v2" // decodes rules of Prometheus, as Prometheus does
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -49,7 +53,8 @@ func TestRunbook(t *testing.T) {
 }
 
 // Kubernetes accepts each object of the manifest, and knows all of its fields. The containers are
-// probed at the two pages, and have the time to stop that docker-compose.yml gives them.
+// probed at the two pages, and have the time to stop that docker-compose.yml gives them. The job in
+// OBSERVABILITY.md scrapes the port of their metrics, and no other port.
 func TestManifest(t *testing.T) {
 	var deployment appsv1.Deployment
 	objects := []any{&deployment, &corev1.Service{}, &policyv1.PodDisruptionBudget{}}
@@ -70,6 +75,25 @@ func TestManifest(t *testing.T) {
 	c := pod.Containers[0]
 	if c.ReadinessProbe.HTTPGet.Path != "/readyz" || c.LivenessProbe.HTTPGet.Path != "/livez" || c.StartupProbe != nil {
 		t.Errorf("probes: got %v and %v, want /readyz and /livez", c.ReadinessProbe, c.LivenessProbe)
+	}
+	var scraping struct {
+		Jobs []struct {
+			Name    string                  `yaml:"job_name"`
+			Roles   []struct{ Role string } `yaml:"kubernetes_sd_configs"`
+			Relabel []*relabel.Config       `yaml:"relabel_configs"`
+		} `yaml:"scrape_configs"`
+	}
+	_, job, _ := strings.Cut(text(t, "cmd/flashsale/OBSERVABILITY.md"), "```yaml\n")
+	job, _, _ = strings.Cut(job, "```")
+	if err := yamlv2.UnmarshalStrict([]byte(job), &scraping); err != nil || len(scraping.Jobs) != 1 || scraping.Jobs[0].Name != "flashsale" {
+		t.Fatalf("job in OBSERVABILITY.md: got %+v, error %v, want one of the name flashsale", scraping.Jobs, err)
+	}
+	for _, port := range c.Ports {
+		target := labels.FromStrings("__meta_kubernetes_pod_label_app", deployment.Spec.Template.Labels["app"], "__meta_kubernetes_pod_container_port_name", port.Name)
+		_, scraped := relabel.Process(target, scraping.Jobs[0].Relabel...)
+		if want := slices.Contains(c.Args, fmt.Sprint("--metrics-addr=:", port.ContainerPort)); scraped != want {
+			t.Errorf("port %s: got scraped %t, want %t", port.Name, scraped, want)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/prometheus/prometheus v0.305.0
 	github.com/rhysd/actionlint v1.7.12
+	go.yaml.in/yaml/v2 v2.4.3
 	k8s.io/api v0.35.3
 	sigs.k8s.io/yaml v1.6.0
 )
@@ -42,7 +43,6 @@ require (
 	go.opentelemetry.io/otel/metric v1.36.0 // indirect
 	go.opentelemetry.io/otel/trace v1.36.0 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
-	go.yaml.in/yaml/v2 v2.4.3 // indirect
 	go.yaml.in/yaml/v4 v4.0.0-rc.3 // indirect
 	golang.org/x/net v0.52.0 // indirect
 	golang.org/x/sync v0.20.0 // indirect

@@ -2,6 +2,7 @@ package drill
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -76,7 +77,7 @@ func (f *fault) open(ctx context.Context, cfg Config) (a *attack, err error) {
 		return nil, err
 	}
 	err = a.startNodes(ctx, lab.NodeConfig{Strategy: cfg.Strategy}, func(name string) []string {
-		flags := append(lab.ShortTimeouts(lease, directAfter), "--trusted-proxies", "127.0.0.1") // each buyer of the attack has its own address
+		flags := append(lab.ShortTimeouts(cmp.Or(f.lease, lease), directAfter), "--trusted-proxies", "127.0.0.1") // each buyer of the attack has its own address
 		if f.clocks {
 			// Every clock is wrong, and each by another offset.
 			off := a.between(time.Minute, 10*time.Minute).Round(time.Second)

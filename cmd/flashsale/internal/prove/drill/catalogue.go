@@ -34,7 +34,7 @@ var catalogue = []*fault{
 		"a script at Redis while the keeper is paused, a transaction at MySQL while the keeper relies on a lock that Redis has lost",
 		sees:  "503 for requests in that node; a pause of at most one lease",
 		never: "a late write that changes anything",
-		do:    withControlSale(20, controlWindow, keeperLate), keeper: true},
+		do:    withControlSale(20, controlWindow, keeperLate), keeper: true, lease: lateLease},
 	{name: "keeper-dies-restoring", happens: "the keeper is killed after the gate has released the units of cancelled orders, before MySQL records it",
 		sees:  "a pause of at most one lease",
 		never: "units released twice, when the next keeper repeats the release",

@@ -29,9 +29,10 @@ type fault struct {
 	// keeper is true if the fault needs a keeper, a gate, direct mode or clocks, which
 	// variants of the gallery do not have.
 	keeper  bool
-	standby bool // MySQL has a replica
-	group   bool // MySQL is the primary of a replication group
-	clocks  bool // the clocks of the nodes differ
+	lease   time.Duration // lease of the nodes; 0 means the constant lease
+	standby bool          // MySQL has a replica
+	group   bool          // MySQL is the primary of a replication group
+	clocks  bool          // the clocks of the nodes differ
 }
 
 // draws are the parameters of a drawn step. A fault without variants is only for drills.
