@@ -294,10 +294,10 @@ func TestRunReportsUnexercisedChecks(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		"no sell-out":     {func(c *Config) { c.Stock = 500 }, "sell-out"},
-		"few payments":    {func(c *Config) { *c = c.ForPayment(); c.Payments = 0.05 }, "sell-out: no payment"},
-		"no replay":       {func(c *Config) { c.Replays = 0 }, "replay"},
-		"no second order": {func(c *Config) { c.SecondOrders = 0 }, "second order"},
+		"no sell-out":     {func(c *Config) { c.Stock = 500 }, "sell-out, oversold: no order"},
+		"few payments":    {func(c *Config) { *c = c.ForPayment(); c.Payments = 0.05 }, "sell-out, oversold: no payment"},
+		"no replay":       {func(c *Config) { c.Replays = 0 }, "replay, duplicates"},
+		"no second order": {func(c *Config) { c.SecondOrders = 0 }, "second order, over_limit"},
 		"no cancellation": {func(c *Config) { c.CancelShare, c.Payments = 0, 1 }, "cancellation"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -141,7 +141,7 @@ func (l *Ledger) Decide(q inventory.QueuedOrder) Decision {
 	case l.Window != "":
 		return Decision{Queued: q, Refused: l.Window}
 	case l.full(q.Buyer): // no row, because one buyer could create rows without end
-		return Decision{Queued: q, Hold: ReleaseHold, Refused: BuyerLimit}
+		return Decision{Queued: q, Hold: ReleaseHold, Refused: OrderLimit}
 	}
 	o := l.newOrder(q)
 	reason := l.noRoomReason(q.Buyer, q.Quantity)

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"flashsale/inventory"
 )
 
 // Errors that callers receive, in addition to the refusals of package inventory.
@@ -30,6 +32,9 @@ func (e *BelowSoldError) Unwrap() error { return ErrBelowSold }
 
 // ErrClaimed is ErrOrderClosed for a payment that has a refund claim.
 var ErrClaimed = fmt.Errorf("%w, and a refund claim is recorded for the payment", ErrOrderClosed)
+
+// ErrOrderLimit is inventory.ErrBuyerLimit for a buyer who has made the maximum number of orders.
+var ErrOrderLimit = fmt.Errorf("orders: the buyer has made the maximum number of orders: %w", inventory.ErrBuyerLimit)
 
 // ErrAmountMismatch is returned for a payment of another amount or currency than the order's.
 var ErrAmountMismatch = errors.New("orders: the payment is for another amount or currency than the order")

@@ -14,6 +14,7 @@ type Reason string
 const (
 	SoldOut     Reason = "sold_out"
 	BuyerLimit  Reason = "buyer_limit"
+	OrderLimit  Reason = "order_limit" // the buyer has made OrdersPerBuyer orders; also buyer_limit in the API, and never stored
 	Mismatch    Reason = "idempotency_mismatch"
 	Closed      Reason = "closed"
 	NotOpen     Reason = "not_open"
@@ -30,6 +31,7 @@ const (
 var refusals = map[Reason]error{
 	SoldOut:     inventory.ErrSoldOut,
 	BuyerLimit:  inventory.ErrBuyerLimit,
+	OrderLimit:  ErrOrderLimit,
 	Mismatch:    inventory.ErrMismatch,
 	Closed:      inventory.ErrClosed,
 	NotOpen:     inventory.ErrNotOpen,

@@ -39,7 +39,7 @@ type attackFlags struct {
 	Payments      *float64       `placeholder:"SHARE" help:"Share of accepted orders that are paid. Default ${payments}; with --reserve-on payment, 90 % of the orders that are not cancelled." group:"Buyers"`
 	PaymentWindow *time.Duration `placeholder:"TIME" help:"Time to pay before an order expires. Default ${payment_window}." group:"Buyers"`
 
-	FailIf []string `placeholder:"CONDITION" sep:"none" help:"Exit with status 1 if this is true of a figure of the JSON report, such as 'latency_ms.p99>250ms' or 'durable_per_s<500'. Can be repeated." group:"Result"`
+	FailIf []string `placeholder:"CONDITION" sep:"none" help:"Exit with status 1 if this is true of a figure of the JSON report, such as 'latency_ms.p99>250ms' or 'durable_per_s<500', and with status 2 if the figure is null. Can be repeated." group:"Result"`
 	Report string   `placeholder:"DIR" help:"Write report.html (with charts), report.json and report.txt to this directory." group:"Result"`
 	JSON   bool     `name:"json" help:"Print the verdict as one JSON object on stdout. All other output goes to stderr." group:"Result"`
 	Quiet  bool     `help:"Do not print progress." group:"Result"`

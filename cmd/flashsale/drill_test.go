@@ -154,7 +154,7 @@ func TestDrillFails(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := report.WriteJSON(&out); err != nil || !json.Valid(out.Bytes()) || !strings.Contains(out.String(), `"verdict":"FAIL"`) {
+	if err := report.WriteJSON(&out); err != nil || !json.Valid(out.Bytes()) || !strings.Contains(out.String(), `"verdict": "FAIL"`) {
 		t.Errorf("JSON report of the drills: got error %v, want valid JSON with the verdict FAIL: %s", err, &out)
 	}
 	leaves(t, 1)

@@ -52,17 +52,25 @@ func TestErrorsAreForPeople(t *testing.T) {
 	refuses(t, []string{"sale", "show", "--target", "http://u:hush@127.0.0.1:1"}, "no server at http://u:xxxxx@127.0.0.1:1: connection refused")
 }
 
-// With --json, an error is the server's problem document, with the text of the error as message.
+// With --json, an error is the server's problem document or one of the command, with the text of the
+// error as message.
 func TestErrorsAsJSON(t *testing.T) {
 	problem := `{"type":"about:blank","status":409,"code":"sold_out","detail":"Fewer are left."}`
-	for target, want := range map[string]string{
-		refusing(t, 409, problem): `{"code":"sold_out","detail":"Fewer are left.","message":"buy 1 of S: Fewer are left (409 sold_out)","status":409,"type":"about:blank"}`,
-		"http://127.0.0.1:1":      `{"message":"no server at http://127.0.0.1:1: connection refused (flashsale serve starts a server)"}`,
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(silent.Close)
+	for line, want := range map[string]string{
+		"buy S --target " + refusing(t, 409, problem): `{"code":"sold_out","detail":"Fewer are left.","message":"buy 1 of S: Fewer are left (409 sold_out)","status":409,"type":"about:blank"}`,
+		"buy S --target http://127.0.0.1:1":           `{"code":"unreachable","message":"no server at http://127.0.0.1:1: connection refused (flashsale serve starts a server)"}`,
+		"audit S --target " + silent.URL:              `{"code":"no_answer","message":"no answer from ` + silent.URL + `: EOF"}`,
+		"buy S --target nowhere":                      `{"code":"usage","message":"the target \"nowhere\" is not an http or https URL, such as http://localhost:8080"}`,
+		"order pay x --buyer ann":                     `{"code":"usage","message":"missing: --ref=TEXT (flashsale order pay --help)"}`,
+		"buy S --nonsense":                            `{"code":"usage","message":"unknown flag --nonsense (flashsale buy --help)"}`,
+		"demo --stock 0":                              `{"code":"usage","message":"--stock: 0, want at least 1"}`,
 	} {
-		out, stderr, err := command(t, "buy", "S", "--json", "--target", target)
+		out, stderr, err := command(t, append(strings.Fields(line), "--json")...)
 		var exit exitCode
 		if !errors.As(err, &exit) || exit != 3 || out != "" || stderr != want+"\n" {
-			t.Errorf("flashsale buy --json: got error %v, output %q and %q, want exit status 3 and %s", err, out, stderr, want)
+			t.Errorf("flashsale %s --json: got error %v, output %q and %q, want exit status 3 and %s", line, err, out, stderr, want)
 		}
 	}
 	_, stderr, err := command(t, "audit", "S", "--json", "--target", refusing(t, 200, `{"sku":"S"}`)) // units do not add up

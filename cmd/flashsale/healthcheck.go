@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"flashsale/cmd/flashsale/internal/node/app"
 	"flashsale/cmd/flashsale/internal/operate/api"
 )
 
@@ -15,9 +16,10 @@ type healthcheckCommand struct {
 	URL     string        `arg:"" optional:"" help:"URL of the node's /readyz. Default: /readyz at --addr on this machine."`
 	Addr    string        `default:"${addr}" placeholder:"HOST:PORT" help:"Address on which the node listens: its --addr. Default ${default}."`
 	Timeout time.Duration `default:"2s" help:"Timeout of the request. Default ${default}."`
+	Quiet   bool          `help:"Print nothing if the node is healthy."`
 }
 
-// Run returns nil if the response is a 2xx, and prints why the node is degraded. Otherwise it prints
+// Run returns nil if the response is a 2xx, and prints the state of the node. Otherwise it prints
 // the cause, which docker inspect shows, and returns exit status 1, which Docker takes as unhealthy.
 func (c *healthcheckCommand) Run(ctx context.Context, s streams) error {
 	ready, err := readyURL(c.Addr)
@@ -26,13 +28,17 @@ func (c *healthcheckCommand) Run(ctx context.Context, s streams) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	degraded, err := api.New(cmp.Or(c.URL, ready), "").Ready(ctx)
+	url := cmp.Or(c.URL, ready)
+	degraded, err := api.New(url, "").Ready(ctx)
 	if err != nil {
 		_, _ = fmt.Fprintln(s.err, "unhealthy:", err)
 		return exitCode(1)
 	}
-	if degraded != "" {
+	switch {
+	case degraded != "":
 		_, _ = fmt.Fprintln(s.out, "degraded:", degraded)
+	case !c.Quiet:
+		_, _ = fmt.Fprintln(s.out, "healthy:", app.Redact(url))
 	}
 	return nil
 }

@@ -72,11 +72,17 @@ func TestHealthcheckPrintsCause(t *testing.T) {
 }
 
 // A node that sells in spite of a failure is healthy, and healthcheck prints the reason.
-func TestHealthcheckPrintsWhyDegraded(t *testing.T) {
-	node := readiness(t, http.StatusOK, `{"status":"degraded","detail":"redis does not answer"}`)
-	out, _, err := command(t, "healthcheck", node.URL+"/readyz")
-	if check.Must(t, err); out != "degraded: redis does not answer\n" {
-		t.Errorf("healthcheck of a degraded node: got output %q, want the reason", out)
+func TestHealthcheckPrintsState(t *testing.T) {
+	degraded := readiness(t, http.StatusOK, `{"status":"degraded","detail":"redis does not answer"}`).URL + "/readyz"
+	ok := readiness(t, http.StatusOK, `{"status":"ok"}`).URL + "/readyz"
+	for line, want := range map[string]string{
+		degraded: "degraded: redis does not answer\n", degraded + " --quiet": "degraded: redis does not answer\n",
+		ok: "healthy: " + ok + "\n", ok + " --quiet": "",
+	} {
+		out, _, err := command(t, append([]string{"healthcheck"}, strings.Fields(line)...)...)
+		if check.Must(t, err); out != want {
+			t.Errorf("healthcheck %s: got output %q, want %q", line, out, want)
+		}
 	}
 }
 

@@ -144,9 +144,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
 		node := cmp.Or(wrong.Context.Selected(), parser.Model.Node)
-		return fmt.Errorf("%s (%s --help)", usageError(wrong, parser.Model), node.FullPath())
+		err = fmt.Errorf("%s (%s --help)", usageError(wrong, parser.Model), node.FullPath())
+	} else if err == nil {
+		err = checkSettings(parsed)
 	}
-	if err := checkSettings(parsed); err != nil {
+	switch {
+	case err != nil && slices.Contains(args, "--json"):
+		return printProblem(stderr, "usage", err)
+	case err != nil:
 		return err
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
@@ -155,7 +160,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if _, printed := errors.AsType[exitCode](err); err == nil || printed || !asJSON {
 		return err
 	}
-	return printProblem(stderr, err)
+	code := api.As(err).Code
+	if strings.HasPrefix(err.Error(), "--") { // the value of a flag is wrong
+		code = "usage"
+	}
+	return printProblem(stderr, code, err)
 }
 
 var (
@@ -164,7 +173,7 @@ var (
 )
 
 // usageError returns the text of an error of kong. Kong mentions the size of integers, lists missing
-// flags without the missing arguments, and calls a flag of a command unknown before the command.
+// flags without the missing arguments, does not explain missing arguments, and calls a flag of a command unknown before the command.
 func usageError(err *kong.ParseError, program *kong.Application) string {
 	text := bits.ReplaceAllString(err.Error(), "a whole number")
 	node := err.Context.Selected()
@@ -175,10 +184,14 @@ func usageError(err *kong.ParseError, program *kong.Application) string {
 				return "put " + flag[1] + " after the command"
 			}
 		}
-	case node != nil && strings.HasPrefix(text, "missing flags: "):
+	case node != nil && (strings.HasPrefix(text, "missing flags: ") || strings.HasPrefix(text, `expected "<`)):
 		for _, argument := range node.Positional {
 			given := slices.ContainsFunc(err.Context.Path, func(p *kong.Path) bool { return p.Positional == argument })
-			if argument.Required && !given {
+			switch {
+			case !argument.Required || given:
+			case strings.HasPrefix(text, "expected "):
+				return argument.Summary() + " is missing: " + strings.TrimSuffix(argument.Help, ".")
+			default:
 				text += ", " + argument.Summary()
 			}
 		}
@@ -210,11 +223,14 @@ func forKong(args []string) []string {
 // negative reports whether text is a flag with a negative number, such as --by=-5 or --for=-1h.
 var negative = regexp.MustCompile(`^--[^=]+=-[0-9.][^=]*$`).MatchString
 
-// printProblem prints err as one JSON object: the server's problem document, if there is one, with
-// the text of err in the member message.
-func printProblem(w io.Writer, err error) error {
+// printProblem prints err as one JSON object: the server's problem document, or one with code if there
+// is none, with the text of err in the member message.
+func printProblem(w io.Writer, code string, err error) error {
 	doc := map[string]any{}
-	_ = json.Unmarshal(api.As(err).Problem, &doc) // if there is none, doc stays empty
+	if code != "" {
+		doc["code"] = code
+	}
+	_ = json.Unmarshal(api.As(err).Problem, &doc) // if there is none, doc stays as it is
 	doc["message"] = err.Error()
 	return errors.Join(json.NewEncoder(w).Encode(doc), exitCode(3))
 }

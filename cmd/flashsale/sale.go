@@ -59,7 +59,10 @@ func (saleCreate) Help() string {
 
 // Run creates a sale. If the SKU is on sale already, it returns an error and changes nothing.
 func (c *saleCreate) Run(ctx context.Context, s streams) error {
-	if c.PaymentWindow%time.Second != 0 {
+	switch {
+	case c.Total < 1:
+		return fmt.Errorf("--total: %d, want at least 1 unit", c.Total)
+	case c.PaymentWindow%time.Second != 0:
 		return errors.New("--payment-window: want whole seconds")
 	}
 	server := c.operator()

@@ -100,6 +100,9 @@ func TestVersion(t *testing.T) {
 	if got := describe(info); !strings.HasPrefix(got, "flashsale v1.2.3, revision 0123456789ab of 2026-11-27T09:00:00Z, changed since, go1.26.8 ") {
 		t.Errorf("version of the program: got %q, want version, revision, time and Go version", got)
 	}
+	if got := describe(&debug.BuildInfo{GoVersion: "go1.26.8"}); !strings.HasPrefix(got, "flashsale, development build without a revision, go1.26.8 ") {
+		t.Errorf("version of a development build: got %q, want it without a revision", got)
+	}
 	for _, arg := range []string{"--version", "version"} {
 		out, _, err := command(t, arg)
 		if err != nil || strings.Count(out, "\n") != 1 || !strings.Contains(out, "go1.") {

@@ -58,7 +58,7 @@ func describe(info *debug.BuildInfo) string {
 		}
 		parts = append(parts, text)
 	} else {
-		parts = append(parts, "revision unknown: built outside of a git checkout, with -buildvcs=false, or by go run")
+		parts = append(parts, "development build without a revision")
 	}
 	parts = append(parts, fmt.Sprintf("%s %s/%s", info.GoVersion, runtime.GOOS, runtime.GOARCH))
 	return strings.Join(parts, ", ")

@@ -1,6 +1,9 @@
 package judge
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // answerOperators is the advice for a run that could not read the sale.
 const answerOperators = "find out why the server does not answer an operator, and run again"
@@ -109,20 +112,21 @@ func (c *Index) exercised(v *Verdict) {
 			second = second || cl.Code == "buyer_limit"
 		}
 	}
-	note := func(ok bool, what, why, do string) {
+	// note records an event that did not happen, and the promise that only this event puts to the test.
+	note := func(ok bool, checks, why, do string) {
 		if !ok {
-			v.Unexercised = append(v.Unexercised, Gap{[]string{what}, why, do})
+			v.Unexercised = append(v.Unexercised, Gap{strings.Split(checks, ", "), why, do})
 		}
 	}
-	note(accepted, "acceptance", "no order was accepted", "read the answers and the server's log")
+	note(accepted, "acceptance, "+Lost, "no order was accepted", "read the answers and the server's log")
 	// If a check found a violation, it was exercised.
 	taking := "order"
 	if c.OnPayment() {
 		taking = "payment"
 	}
-	note(soldOut, "sell-out", "no "+taking+" of the attack received sold_out", "send more orders, or sell fewer units (--rate, --duration, --stock)")
-	note(replay || v.WrongAnswers > 0 || c.lacks(Keys), "replay", "no key of an accepted order was answered again", "repeat more requests (--replays)")
-	note(second || v.OverLimit > 0 || c.lacks(Limit), "second order", "no second order was refused with buyer_limit", "let more buyers order again (--second-orders)")
+	note(soldOut, "sell-out, "+Oversold, "no "+taking+" of the attack received sold_out", "send more orders, or sell fewer units (--rate, --duration, --stock)")
+	note(replay || v.WrongAnswers > 0 || c.lacks(Keys), "replay, "+Duplicates, "no key of an accepted order was answered again", "repeat more requests (--replays)")
+	note(second || v.OverLimit > 0 || c.lacks(Limit), "second order, "+OverLimit, "no second order was refused with buyer_limit", "let more buyers order again (--second-orders)")
 	note(cancelled || c.lacks(Cancelling), "cancellation", "no order was cancelled", "cancel more orders (--cancels)")
 }
 

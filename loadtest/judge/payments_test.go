@@ -89,8 +89,8 @@ func TestJudgePayments(t *testing.T) {
 		"no payment received sold_out": {func(e *Evidence) {
 			lastPayment(e, eve).Answer = refusal("order_closed")
 			row(e, eve).Status = Cancelled
-		}, "sell-out"},
-		"no payment beyond the limit": {func(e *Evidence) { e.Closings = slices.Delete(e.Closings, 2, 3) }, "second order"},
+		}, "sell-out, oversold"},
+		"no payment beyond the limit": {func(e *Evidence) { e.Closings = slices.Delete(e.Closings, 2, 3) }, "second order, over_limit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := payday().end()

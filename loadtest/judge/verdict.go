@@ -90,29 +90,29 @@ type Verdict struct {
 // Pending is 0 if the sale takes units on payment, because a pending order
 // then holds no units.
 type Counts struct {
-	Durable     int `json:"durable"` // rows that are not rejected
-	Pending     int `json:"pending"` // sum over the rows, as for Paid, Cancelled, Expired and Rejected
-	Paid        int `json:"paid"`
-	Cancelled   int `json:"cancelled"`
-	Expired     int `json:"expired"`
-	Rejected    int `json:"rejected"`
-	Available   int `json:"available"` // from the audit, as for Queued and Restoring
-	Queued      int `json:"queued"`
-	Restoring   int `json:"restoring"`
-	Oversold    int `json:"oversold"`
-	Undersold   int `json:"undersold"`
-	Lost        int `json:"lost"`        // orders
-	Unannounced int `json:"unannounced"` // rows
-	Duplicates  int `json:"duplicates"`  // keys
-	OverLimit   int `json:"over_limit"`
-	Drift       int `json:"drift"`
-	Changes     int `json:"changes"`   // reports of the feed about orders of the sale
-	Untold      int `json:"untold"`    // rows
-	Backwards   int `json:"backwards"` // reports
-	Invented    int `json:"invented"`  // orders
+	Durable     int // rows that are not rejected
+	Pending     int // sum over the rows, as for Paid, Cancelled, Expired and Rejected
+	Paid        int
+	Cancelled   int
+	Expired     int
+	Rejected    int
+	Available   int // from the audit, as for Queued and Restoring
+	Queued      int
+	Restoring   int
+	Oversold    int
+	Undersold   int
+	Lost        int // orders
+	Unannounced int // rows
+	Duplicates  int // keys
+	OverLimit   int
+	Drift       int
+	Changes     int // reports of the feed about orders of the sale
+	Untold      int // rows
+	Backwards   int // reports
+	Invented    int // orders
 
-	VisitorOrders int `json:"visitor_orders"` // rows of buyers outside the load test; the counts above include them
-	VisitorUnits  int `json:"visitor_units"`  // units that these rows hold
+	VisitorOrders int // rows of buyers outside the load test; the counts above include them
+	VisitorUnits  int // units that these rows hold
 }
 
 // Gap is something that Judge could not check.

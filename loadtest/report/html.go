@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -62,9 +63,23 @@ func (all *Reports) Class() string { return classes[all.ExitCode()] }
 
 // Share is the share of one kind of answer.
 type Share struct {
-	Name, Class string
-	N           int
-	Percent     float64
+	Name, Class, Meaning string
+	N                    int
+	Percent              float64
+}
+
+// meanings explains the answers to orders.
+var meanings = map[string]string{
+	"0":                "no answer before the timeout",
+	"201":              "accepted: the order is durable",
+	"201 replayed":     "the order of an earlier request with the same key",
+	"202":              "received: the order is not decided yet",
+	"409 sold_out":     "fewer units are left than the order needs",
+	"409 buyer_limit":  "the buyer would have too many units or orders",
+	"409 closed":       "the sale is over",
+	"409 not_open":     "the sale has not opened",
+	"429 rate_limited": "too many requests from one buyer or address",
+	"503 unavailable":  "the server cannot decide now, so the buyer tries again",
 }
 
 // Shares returns the kinds of answers, the most frequent first.
@@ -72,7 +87,7 @@ func (rep *Report) Shares() (list []Share) {
 	for _, name := range ByCount(rep.Reasons) {
 		n := rep.Reasons[name]
 		status, _ := strconv.Atoi(strings.Fields(name)[0])
-		list = append(list, Share{inWords(name), statusClass(status), n, Round(100*float64(n)/float64(rep.Attempts), 1)})
+		list = append(list, Share{inWords(name), statusClass(status), cmp.Or(meanings[name], statusClass(status)), n, Round(100*float64(n)/float64(rep.Attempts), 1)})
 	}
 	return list
 }

@@ -40,14 +40,20 @@ func (rep *Report) LatencyChart() LatencyChart {
 			seconds[at] = append(seconds[at], max(q.Latency, time.Microsecond))
 		}
 	}
+	quantiles := make([]Quantiles, len(seconds))
+	least, most := rep.Latency.Max, time.Microsecond
+	for i, latencies := range seconds {
+		if q := QuantilesOf(latencies); q.N > 0 {
+			quantiles[i], least, most = q, min(least, q.P50), max(most, q.P99)
+		}
+	}
 	// low and high are powers of ten, of nanoseconds.
-	low := math.Floor(math.Log10(float64(max(rep.Latency.Min, time.Microsecond))))
-	high := max(math.Ceil(math.Log10(float64(rep.Latency.Max))), low+1)
+	low := math.Floor(math.Log10(float64(max(least, time.Microsecond))))
+	high := max(math.Ceil(math.Log10(float64(most))), low+1)
 	y := func(power float64) float64 { return chartHeight * (high - power) / (high - low) }
 	c.YTicks = ticks(low, high, 1, y, func(power float64) string { return time.Duration(math.Pow(10, power)).String() })
 	c.Lines = []percentileLine{{Name: "p50"}, {Name: "p95"}, {Name: "p99"}}
-	for i, latencies := range seconds {
-		q := QuantilesOf(latencies)
+	for i, q := range quantiles {
 		if q.N == 0 {
 			continue
 		}

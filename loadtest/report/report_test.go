@@ -71,6 +71,12 @@ func TestGolden(t *testing.T) {
 			if trust := map[bool]string{true: "<b>not trusted</b>, because", false: "<b>trusted</b>."}[name == "late"]; !bytes.Contains(page.Bytes(), []byte(trust)) {
 				t.Errorf("page of the report: got no %q, want it", trust)
 			}
+			if want := map[string]string{
+				"pass": "<b>13 kept</b>: oversold, ", "fail": `<a href="history.html">`, "open": "Follow the advice on each line", "shop": "<b>7 not applicable to this shop</b>: duplicates, ",
+				"late": "use a separate machine", "many": "Usual cause: the units of a cancelled",
+			}[name]; !bytes.Contains(page.Bytes(), []byte(want)) {
+				t.Errorf("page of the report: got no %q, want it", want)
+			}
 			for kind, write := range map[string]func(io.Writer) error{"txt": rep.WriteText, "json": rep.WriteJSON} {
 				var got bytes.Buffer
 				check.Must(t, write(&got))
@@ -85,6 +91,20 @@ func TestGolden(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The README of the load test explains each field of the JSON report.
+func TestReadmeExplainsJSON(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	check.Must(t, err)
+	var fields map[string]any
+	text, err := json.Marshal(document{})
+	check.Must(t, errors.Join(err, json.Unmarshal(text, &fields)))
+	for name := range fields {
+		if !bytes.Contains(readme, []byte("`"+name+"`")) {
+			t.Errorf("README of the load test: got no field `%s`, want it", name)
+		}
 	}
 }
 

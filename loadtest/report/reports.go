@@ -78,8 +78,8 @@ func (all *Reports) WriteText(w io.Writer) error {
 	return t.Write(w)
 }
 
-// WriteJSON writes one JSON object on one line: the report of a single sale, or
-// {"pass","sales":[report,...]} for several sales.
+// WriteJSON writes one JSON object: the report of a single sale, or
+// {"pass","verdict","sales":[report,...]} for several sales.
 func (all *Reports) WriteJSON(w io.Writer) error {
 	if len(all.Sales) == 1 {
 		return all.Sales[0].WriteJSON(w)
@@ -89,9 +89,10 @@ func (all *Reports) WriteJSON(w io.Writer) error {
 		sales = append(sales, rep.document())
 	}
 	return JSON(w, struct {
-		Pass  bool       `json:"pass"`
-		Sales []document `json:"sales"`
-	}{all.ExitCode() == judge.ExitPass, sales})
+		Pass    bool       `json:"pass"`
+		Verdict string     `json:"verdict"`
+		Sales   []document `json:"sales"`
+	}{all.ExitCode() == judge.ExitPass, all.Word(), sales})
 }
 
 // Save writes report.html, report.json and report.txt into dir, which it creates if necessary. With

@@ -91,13 +91,21 @@ func (rep *Report) StockChart() StockChart {
 
 // stockInWords describes the chart in a sentence.
 func (rep *Report) stockInWords(least int) string {
-	out := slices.IndexFunc(rep.Stock, func(p StockPoint) bool { return p.Available <= 0 })
+	after, out := rep.soldOutAfter()
 	switch {
 	case least < 0:
 		return judge.Sprintf("The stock fell to %d: clients were promised more units than the sale had.", least)
-	case out >= 0:
-		after := max(0, rep.Stock[out].At.Sub(rep.first))
+	case out:
 		return fmt.Sprintf("Sold out for the first time after %s. Units of cancelled orders return to the gate and are sold again.", Human(after))
 	}
 	return judge.Sprintf("Not sold out during the attack: at least %d of %d units were left.", least, rep.Total)
+}
+
+// soldOutAfter returns the time from the first order until no units were left, if they were sold.
+func (rep *Report) soldOutAfter() (time.Duration, bool) {
+	out := slices.IndexFunc(rep.Stock, func(p StockPoint) bool { return p.Available <= 0 })
+	if out < 0 {
+		return 0, false
+	}
+	return max(0, rep.Stock[out].At.Sub(rep.first)), true
 }

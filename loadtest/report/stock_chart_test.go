@@ -87,8 +87,15 @@ func TestStockOfAnswers(t *testing.T) {
 // The page of a sale that oversold has a line at zero.
 func TestPageOfOversoldSale(t *testing.T) {
 	var page strings.Builder
-	check.Must(t, dayReport(func(e *judge.Evidence) { e.Total = 5 }).WriteHTML(&page))
+	rep := dayReport(func(e *judge.Evidence) { e.Total = 5 })
+	check.Must(t, rep.WriteHTML(&page))
 	if !strings.Contains(page.String(), `<line class="mark"`) || !strings.Contains(page.String(), "The stock fell to -3") {
 		t.Errorf("page of a sale that oversold: got no line at zero or no lowest stock, want both:\n%s", &page)
+	}
+	if after := rep.document().SoldOutS; after == nil || *after != 0.081 {
+		t.Errorf("JSON of a sale that oversold: got it sold out after %v s, want 0.081", after)
+	}
+	if !strings.Contains(page.String(), "fewer units are left than the order needs") {
+		t.Errorf("page of a sale that oversold: got no meaning of sold_out, want one:\n%s", &page)
 	}
 }

@@ -14,6 +14,7 @@ import (
 // was kept.
 type Promise struct {
 	Name, Meaning string
+	Cause         string // usual cause of a violation
 	Count         int
 	Open          bool // the promise could not be judged
 	NA            bool // the promise does not apply to the shop
@@ -26,19 +27,19 @@ func (rep *Report) Checks() []Promise {
 		unsettled = 1
 	}
 	list := []Promise{
-		{Name: judge.Oversold, Meaning: "units promised or stored beyond the total", Count: rep.Oversold},
-		{Name: judge.Undersold, Meaning: "units that fresh buyers could not get", Count: rep.Undersold},
-		{Name: judge.Lost, Meaning: "accepted orders without their row", Count: rep.Lost},
-		{Name: judge.Unannounced, Meaning: "rows whose client was refused", Count: rep.Unannounced},
-		{Name: judge.Duplicates, Meaning: "keys with two orders", Count: rep.Duplicates},
-		{Name: judge.OverLimit, Meaning: "units beyond a buyer's limit", Count: rep.OverLimit},
-		{Name: judge.Drift, Meaning: "units the audit cannot account for", Count: rep.Drift},
-		{Name: judge.Unsettled, Meaning: "audits that did not come to rest", Count: unsettled},
-		{Name: judge.WrongAnswer, Meaning: "answers outside of the contract", Count: rep.WrongAnswers},
-		{Name: judge.History, Meaning: judge.Sprintf("answers that no order of the %d operations explains", rep.Operations), Count: rep.NotLinearizable},
-		{Name: judge.Untold, Meaning: "rows whose state the feed did not end with", Count: rep.Untold},
-		{Name: judge.Backwards, Meaning: "reports of the feed that made an order or a number go back", Count: rep.Backwards},
-		{Name: judge.Invented, Meaning: "orders in the feed without a row", Count: rep.Invented},
+		{Name: judge.Oversold, Meaning: "units promised or stored beyond the total", Count: rep.Oversold, Cause: "two orders read the same stock before either of them took its units; check and take them in one atomic step"},
+		{Name: judge.Undersold, Meaning: "units that fresh buyers could not get", Count: rep.Undersold, Cause: "the units of a cancelled, expired or failed order did not come back"},
+		{Name: judge.Lost, Meaning: "accepted orders without their row", Count: rep.Lost, Cause: "the shop accepts an order before the order is durable"},
+		{Name: judge.Unannounced, Meaning: "rows whose client was refused", Count: rep.Unannounced, Cause: "an order is stored although its client has received a refusal"},
+		{Name: judge.Duplicates, Meaning: "keys with two orders", Count: rep.Duplicates, Cause: "the idempotency key is not checked in the transaction that stores the order"},
+		{Name: judge.OverLimit, Meaning: "units beyond a buyer's limit", Count: rep.OverLimit, Cause: "the limit is checked before the order is stored, and not in the same atomic step"},
+		{Name: judge.Drift, Meaning: "units the audit cannot account for", Count: rep.Drift, Cause: "the stock and the orders do not change together"},
+		{Name: judge.Unsettled, Meaning: "audits that did not come to rest", Count: unsettled, Cause: "a background job still changes the sale"},
+		{Name: judge.WrongAnswer, Meaning: "answers outside of the contract", Count: rep.WrongAnswers, Cause: "a status, header or body differs from the contract; the verdict has an example of each kind"},
+		{Name: judge.History, Meaning: judge.Sprintf("answers that no order of the %d operations explains", rep.Operations), Count: rep.NotLinearizable, Cause: "units are free or taken for a moment, although the sums are right in the end"},
+		{Name: judge.Untold, Meaning: "rows whose state the feed did not end with", Count: rep.Untold, Cause: "the feed passes over changes that commit late"},
+		{Name: judge.Backwards, Meaning: "reports of the feed that made an order or a number go back", Count: rep.Backwards, Cause: "the feed numbers changes in another order than they commit"},
+		{Name: judge.Invented, Meaning: "orders in the feed without a row", Count: rep.Invented, Cause: "the feed reports a change before it has committed"},
 	}
 	open := rep.NotJudged()
 	for i := range list {
@@ -49,23 +50,39 @@ func (rep *Report) Checks() []Promise {
 	return list
 }
 
-// Kept reports whether the promise was judged and kept.
-func (p Promise) Kept() bool { return p.Count == 0 && !p.Open && !p.NA }
-
-// Kept returns the promises that were judged and kept.
-func (rep *Report) Kept() []Promise {
-	return slices.DeleteFunc(rep.Checks(), func(p Promise) bool { return !p.Kept() })
+// Result returns "ok", "BROKEN", "?" or "n/a". A violation is a result even if there may be more.
+func (p Promise) Result() string {
+	switch {
+	case p.NA:
+		return "n/a"
+	case p.Count != 0:
+		return "BROKEN"
+	case p.Open:
+		return "?"
+	}
+	return "ok"
 }
+
+// Judged reports whether Count is a result.
+func (p Promise) Judged() bool { return p.Result() == "ok" || p.Result() == "BROKEN" }
+
+// With returns the promises with one result.
+func (rep *Report) With(result string) []Promise {
+	return slices.DeleteFunc(rep.Checks(), func(p Promise) bool { return p.Result() != result })
+}
+
+// Broken returns the number of broken promises.
+func (rep *Report) Broken() int { return len(rep.Violations) - rep.Missed }
 
 // Summary returns the verdict as a sentence.
 func (rep *Report) Summary() string {
 	what := fmt.Sprintf("%s wanted %s in %s: ", judge.Plural(rep.Buyers, "buyer"), judge.Plural(rep.Total, "unit"), judge.Plural(rep.Attempts, "order"))
-	broken := judge.Plural(len(rep.Violations)-rep.Missed, "promise") + " broken"
+	broken := judge.Plural(rep.Broken(), "promise") + " broken"
 	if rep.Missed > 0 {
 		broken += ", and " + judge.Plural(rep.Missed, "threshold") + " missed"
 	}
 	if len(rep.Inapplicable) > 0 {
-		judged := slices.DeleteFunc(rep.Checks(), func(p Promise) bool { return p.NA || p.Open && p.Count == 0 })
+		judged := slices.DeleteFunc(rep.Checks(), func(p Promise) bool { return !p.Judged() })
 		what += fmt.Sprintf("%d of %d promises judged, ", len(judged), len(rep.Checks()))
 	}
 	switch {
@@ -116,16 +133,11 @@ func (rep *Report) addTo(t *Text, heading string, facts [][2]string) {
 	}
 	t.Line("")
 	for _, c := range rep.Checks() {
-		mark, count := "ok", judge.Sprintf("%d", c.Count)
-		switch {
-		case c.NA:
-			mark, count = "n/a", "-"
-		case c.Count != 0:
-			mark = "BROKEN"
-		case c.Open: // no violation was found, but there may be some
-			mark, count = "?", "-"
+		count := "-"
+		if c.Judged() {
+			count = judge.Sprintf("%d", c.Count)
 		}
-		t.Row("  "+c.Name, fmt.Sprintf("%6s", count), mark, c.Meaning)
+		t.Row("  "+c.Name, fmt.Sprintf("%6s", count), c.Result(), c.Meaning)
 	}
 }
 
@@ -165,21 +177,32 @@ func (c Config) shop() (facts [][2]string) {
 // Facts returns labels and texts of the sale, the figures, the server and the load test.
 func (rep *Report) Facts() [][2]string { return append(rep.facts(), rep.Config.Facts()...) }
 
+// Durably returns the word for the orders that DurablePerS counts.
+func (rep *Report) Durably() string {
+	if rep.ReserveOn == judge.OnPayment {
+		return "paid"
+	}
+	return "durable"
+}
+
+// PageFacts returns the Facts that no other section of the page shows.
+func (rep *Report) PageFacts() [][2]string {
+	return slices.DeleteFunc(rep.Facts(), func(f [2]string) bool { return slices.Contains([]string{"answers", "rates", "latency", "late"}, f[0]) })
+}
+
 // facts returns labels and texts of the sale and the figures.
 func (rep *Report) facts() [][2]string {
 	terms := judge.Sprintf("%s: %s", rep.SKU, judge.Plural(rep.Total, "unit"))
 	if !slices.Contains(rep.Inapplicable, judge.OverLimit) {
 		terms += judge.Sprintf(", at most %d per buyer", rep.UnitsPerBuyer)
 	}
-	durable := "durable"
 	if rep.ReserveOn == judge.OnPayment {
 		terms += ", taken on payment"
-		durable = "paid"
 	}
-	orders, rates := rep.rows(), judge.Sprintf("%.0f accepted/s, %.0f %s/s", rep.AcceptedPerS, rep.DurablePerS, durable)
+	orders, rates := rep.rows(), judge.Sprintf("%.0f accepted/s, %.0f %s/s", rep.AcceptedPerS, rep.DurablePerS, rep.Durably())
 	units := judge.Sprintf("total %d = available %d + queued %d + pending %d + paid %d + restoring %d",
 		rep.Total, rep.Available, rep.Queued, rep.Pending, rep.Paid, rep.Restoring)
-	if slices.Contains(rep.Inapplicable, judge.Drift) {
+	if rep.hasNoAudit() {
 		units = judge.Sprintf("total %d, pending %d + paid %d", rep.Total, rep.Pending, rep.Paid)
 	}
 	if rep.Evidence.Unread != "" {
@@ -209,6 +232,9 @@ func (rep *Report) facts() [][2]string {
 	}
 	return facts
 }
+
+// hasNoAudit reports whether the shop has no audit. The available units are then derived from the orders.
+func (rep *Report) hasNoAudit() bool { return slices.Contains(rep.Inapplicable, judge.Drift) }
 
 // reasons formats the counts of answers, the most frequent first.
 func reasons(counts map[string]int) string {

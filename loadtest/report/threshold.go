@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,8 +31,9 @@ func ParseThreshold(text string) (Threshold, error) {
 		return Threshold{}, fmt.Errorf("%q has no < or >, want a field of the JSON report, < or >, and a number or duration", text)
 	}
 	t := Threshold{text: text, field: strings.TrimSpace(text[:i]), above: text[i] == '>'}
-	fields := (&Report{ReleaseTime: Quantiles{N: 1}, SendDelay: Quantiles{N: 1}}).figures()
-	if _, ok := fields[t.field]; !ok {
+	one := Quantiles{N: 1}
+	fields := (&Report{Attempts: 1, Stock: make([]StockPoint, 1), ReleaseTime: one, SendDelay: one, Paying: one}).figures()
+	if _, ok := fields[t.field]; !ok && !t.counts() {
 		return Threshold{}, fmt.Errorf("%q is no figure of the JSON report, want one of %s", t.field, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 	}
 	limit := strings.TrimSpace(text[i+1:])
@@ -70,30 +72,47 @@ func (rep *Report) figures() map[string]float64 {
 			}
 		}
 	}
-	if rep.ReleaseTime.N == 0 {
-		delete(fields, "restore_ms")
-	}
-	if rep.SendDelay.N == 0 {
-		delete(fields, "late_ms")
-	}
 	add("", fields)
 	return figures
 }
 
+// counts reports whether the field is the number of one kind of answers, which may be 0.
+func (t Threshold) counts() bool { return answers.MatchString(t.field) }
+
+var answers = regexp.MustCompile(`^answers(_by_code)?\.\d+( [a-z_]+)?$`)
+
+// format returns the number with the unit of the threshold's field.
+func (t Threshold) format(v float64) string {
+	number := strconv.FormatFloat(v, 'f', -1, 64)
+	switch {
+	case strings.Contains(t.field, "_ms."):
+		return number + " ms"
+	case strings.HasSuffix(t.field, "_per_s"):
+		return number + "/s"
+	case strings.HasSuffix(t.field, "_s"):
+		return number + " s"
+	}
+	return number
+}
+
 // applyThresholds adds a violation for each threshold that the figures exceed, and a gap if the
-// figure was not measured.
+// figure was not measured or not judged.
 func (rep *Report) applyThresholds() {
 	figures := rep.figures()
 	for _, t := range rep.FailIf {
 		got, measured := figures[t.field]
-		if !measured {
-			rep.Gaps = append(rep.Gaps, judge.Gap{Checks: []string{t.field}, Why: "the run did not measure it", Do: "leave out --fail-if " + t.text})
+		if !measured && !t.counts() {
+			rep.Gaps = append(rep.Gaps, judge.Gap{
+				Checks: []string{t.field}, Why: "null in the JSON report, because the run did not measure or judge it",
+				Do: "put it to the test, or leave out --fail-if '" + t.text + "'",
+			})
 			continue
 		}
 		if t.above && got > t.limit || !t.above && got < t.limit {
+			want := map[bool]string{true: "at most ", false: "at least "}[t.above]
 			rep.Missed++
 			rep.Violations = append(rep.Violations, judge.Violation{
-				Name: t.field, Count: 1, Detail: fmt.Sprintf("is %v, and the run fails if %s.", got, t.text),
+				Name: t.field, Count: 1, Detail: fmt.Sprintf("is %s, want %s (--fail-if '%s').", t.format(got), want+t.format(t.limit), t.text),
 			})
 		}
 	}

@@ -13,11 +13,12 @@ import (
 	"unicode"
 )
 
-// JSON writes v as JSON on one line. It does not escape <, > and &, so that texts are readable in a
+// JSON writes v as indented JSON. It does not escape <, > and &, so that texts are readable in a
 // terminal.
 func JSON(w io.Writer, v any) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
 	if err := out.Encode(v); err != nil {
 		return fmt.Errorf("write the JSON report: %w", err)
 	}

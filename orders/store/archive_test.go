@@ -246,8 +246,8 @@ func TestSKUOfAnArchivedSale(t *testing.T) {
 		check.Must(t, err)
 		return decisions[0]
 	}
-	if d := buys(7, 1); d.Refused != orders.BuyerLimit {
-		t.Fatalf("order of a full buyer: got %s, want buyer_limit", kit.DecisionText(d))
+	if d := buys(7, 1); d.Refused != orders.OrderLimit {
+		t.Fatalf("order of a full buyer: got %s, want order_limit", kit.DecisionText(d))
 	}
 	kit.Exec(t, store.DB, "UPDATE sales SET mode = 'over', closes_at = updated_at")
 	a := newArchive(t, store)

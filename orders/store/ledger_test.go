@@ -62,8 +62,8 @@ func TestCommitDoesNotGrowWithOneBuyersOrders(t *testing.T) {
 				return err
 			})
 			check.Must(t, err)
-			if refused != "buyer_limit" {
-				t.Errorf("order of the buyer with 20,000 orders: got %q, want buyer_limit", refused)
+			if refused != orders.OrderLimit {
+				t.Errorf("order of the buyer with 20,000 orders: got %q, want order_limit", refused)
 			}
 			if got, want := rowsRead()-before, 600+4*usualOrders*buyers; got > want {
 				t.Errorf("rows and index entries read for %d buyers and one with many orders (analyzed: %v): got %d, want at most %d", buyers, analyzed, got, want)
@@ -142,7 +142,7 @@ func TestLedgersOfBuyersWithManyOrders(t *testing.T) {
 			got := read.Decide(q)
 			if want := whole.Decide(q); kit.DecisionText(got) != kit.DecisionText(want) {
 				t.Errorf("order %s by %s with key %q: got %q, want %q", q.OrderID, q.Buyer, q.Key, kit.DecisionText(got), kit.DecisionText(want))
-			} else if got.Refused == "buyer_limit" {
+			} else if got.Refused == orders.OrderLimit {
 				refused++
 			} else if got.Action != orders.Insert {
 				known++

@@ -32,7 +32,7 @@ type Config struct {
 	// wait for a database that hangs. The wait for a keeper is not included. Default 5 s.
 	Timeout time.Duration
 	// OrdersPerBuyer is the maximum number of orders that a buyer may make of one SKU,
-	// including closed orders. A further order is refused with inventory.ErrBuyerLimit.
+	// including closed orders. A further order is refused with orders.ErrOrderLimit.
 	// Default 1,000.
 	OrdersPerBuyer int
 	// Node is the name of the process, unique among the nodes. Default a random name.

@@ -27,7 +27,7 @@ func TestOrdersPerBuyer(t *testing.T) {
 			n.cancel("ann", a.where()).want(200)
 		}
 		for i := range 3 {
-			n.orderBy("S", "ann", fmt.Sprint("more-", i)).want(409, "buyer_limit")
+			n.orderBy("S", "ann", fmt.Sprint("more-", i)).want(409, "buyer_limit", "as many orders of this sale as one buyer may make")
 		}
 		if a := n.orderBy("S", "ann", "key-0").want(201); a.where() != first.where() {
 			t.Errorf("replay: got %s, want order %s", a.body, first.where())

@@ -35,7 +35,8 @@ var failures = []struct {
 	detail string
 }{
 	{inventory.ErrSoldOut, 409, "sold_out", "Fewer units are left than the order asks for."},
-	{inventory.ErrBuyerLimit, 409, "buyer_limit", "The order exceeds a limit per buyer: the units that a buyer may have of this sale, or the orders that a buyer may make, cancelled orders included."},
+	{orders.ErrOrderLimit, 409, "buyer_limit", "The buyer has made as many orders of this sale as one buyer may make, cancelled orders included."},
+	{inventory.ErrBuyerLimit, 409, "buyer_limit", "The buyer would have more units of this sale than one buyer may have."},
 	{inventory.ErrNotOpen, 409, "not_open", "The sale has not opened yet."},
 	{inventory.ErrClosed, 409, "closed", "The sale is over."},
 	{inventory.ErrMismatch, 422, "idempotency_mismatch", "This Idempotency-Key was used with another body."},

@@ -40,7 +40,7 @@ const timeout = 30 * time.Second
 func New(server, token string) *Client {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return &Client{Fault: &Error{Unsent: true, text: fmt.Sprintf("the target %q is not an http or https URL, such as http://localhost:8080", server)}}
+		return &Client{Fault: &Error{Unsent: true, Code: "usage", text: fmt.Sprintf("the target %q is not an http or https URL, such as http://localhost:8080", server)}}
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
 	if token != "" {

@@ -18,6 +18,7 @@ import (
 type Error struct {
 	Status  int             // 0 if the server did not answer
 	Unsent  bool            // there was no connection
+	Code    string          // usage, unreachable or no_answer; empty if the server answered
 	Problem json.RawMessage // the problem document of the answer, or nil
 	text    string
 }
@@ -74,7 +75,7 @@ func noAnswer(server string, err error) error {
 		err = call.Err // without the method and the path
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return &Error{Unsent: true, text: fmt.Sprintf("no server at %s: %s (flashsale serve starts a server)", server, strings.TrimPrefix(op.Err.Error(), "connect: "))}
+		return &Error{Unsent: true, Code: "unreachable", text: fmt.Sprintf("no server at %s: %s (flashsale serve starts a server)", server, strings.TrimPrefix(op.Err.Error(), "connect: "))}
 	}
-	return &Error{text: fmt.Sprintf("no answer from %s: %v", server, err)}
+	return &Error{Code: "no_answer", text: fmt.Sprintf("no answer from %s: %v", server, err)}
 }

@@ -123,7 +123,7 @@ func TestReportIsWritten(t *testing.T) {
 		words []string
 	}{
 		{r.WriteText, []string{"row-per-unit", "FAIL: over_limit", "decrement-on-payment: its orders promise no units"}},
-		{r.WriteJSON, []string{`"caught":"undersold"`, `"note":"its orders`, `"leaked":1983`, `"durable_per_s":6474.4`}},
+		{r.WriteJSON, []string{`"caught": "undersold"`, `"note": "its orders`, `"leaked": 1983`, `"durable_per_s": 6474.4`}},
 		{r.WriteHTML, []string{"As expected", "FAIL: over_limit", "1,983", "6,474", "261ms", "by 2,500 orders/s", "Redis, MariaDB", "--report &lt;dir&gt;"}},
 	} {
 		var text strings.Builder
