@@ -255,8 +255,8 @@ func TestRangeAndCrowdInTheBrowser(t *testing.T) {
 			rest = events.pop();
 			for (const event of events) out.enqueue(event.replace(/"points":\[.*?\]/, '"points":' + points) + '\n\n');
 		} });
-		const draw = CanvasRenderingContext2D.prototype.stroke, strokes = window.strokes = {}; // largest width of a line by colour
-		CanvasRenderingContext2D.prototype.stroke = function (...path) { strokes[this.strokeStyle] = Math.max(strokes[this.strokeStyle] || 0, this.lineWidth); draw.apply(this, path); };
+		const draw = CanvasRenderingContext2D.prototype.stroke, strokes = window.strokes = {}, dashes = window.dashes = {}; // largest width of a line, and number of its dashes, by colour
+		CanvasRenderingContext2D.prototype.stroke = function (...path) { dashes[this.strokeStyle] = this.getLineDash().length; strokes[this.strokeStyle] = Math.max(strokes[this.strokeStyle] || 0, this.lineWidth); draw.apply(this, path); };
 		window.color = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 		window.fetch = async (path, how) => {
 			const answer = await ask(path, how);
@@ -274,7 +274,8 @@ func TestRangeAndCrowdInTheBrowser(t *testing.T) {
 		})()`
 	}
 	op.until(shows("500", "630"))
-	op.until(`strokes[color('--good')] > strokes[color('--blue')] + 2 && document.querySelector('#p99 + .key').textContent.startsWith('500 ms: slow')`)
+	op.until(`strokes[color('--band')] > strokes[color('--ink')] + 2 && !dashes[color('--band')] && dashes[color('--ink')] &&
+		getComputedStyle(document.querySelector('#rates .u-series:last-child .u-marker')).borderTopStyle === 'dashed' && document.querySelector('#p99 + .key').textContent.startsWith('500 ms: slow')`)
 	op.until(`(() => { const range = document.getElementById('range'); range.value = '60'; return range.dispatchEvent(new Event('change')); })()`)
 	op.until(shows("20", "90"))
 	op.click("#crowd")

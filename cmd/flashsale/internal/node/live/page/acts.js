@@ -154,9 +154,9 @@ on('sign', 'submit', () => { tokens.set('operator', $('token').value.trim()); $(
 on('fold', 'click', () => { ops.unfolded = !ops.unfolded; showSales(ops.all.sales); });
 on('find', 'submit', () => find());
 addEventListener('hashchange', () => { if (ops.all) show(ops.all); });
-// Most accepted orders are durable in the same second. The wide line of accepted orders shows on
-// both sides of the narrow one.
-addChart('rates', [['Accepted', '--good', 'accepted', 6], ['Refused', '--warn', 'refused'], ['Limited', '--violet', 'limited'], ['Failed', '--bad', 'failed'], ['Durable', '--blue', 'durable']], { points: () => ops.points, unit: '/s' });
+// Most accepted orders are durable in the same second. The dashed line of durable orders leaves the
+// wide line of accepted orders visible, also without colours.
+addChart('rates', [['Accepted', '--band', 'accepted', 6], ['Refused', '--warn', 'refused'], ['Limited', '--violet', 'limited'], ['Failed', '--bad', 'failed'], ['Durable', '--ink', 'durable', 2, [6, 5]]], { points: () => ops.points, unit: '/s' });
 addChart('p99', [['p99', '--blue', 'p99_ms']], { points: () => ops.points, unit: ' ms', limits: [[500, '--warn'], [1000, '--bad']] });
 addChart('stock', [['Available', '--accent', 'available'], ['Sold', '--good', 'sold']], { points: () => ops.stock, marks: () => ops.marks });
 setInterval(showSilence, 500);

@@ -3,8 +3,8 @@ const css = name => getComputedStyle(document.documentElement).getPropertyValue(
 const charts = [];
 
 // addChart adds a chart to an element. points() returns objects with a time "at", and marks()
-// returns objects with "at" and "what". A series is [name, colour, field of a point, width], and a
-// limit is [value, colour].
+// returns objects with "at" and "what". A series is [name, colour, field of a point, width, dash],
+// and a limit is [value, colour].
 function addChart(id, series, { points, unit = '', limits = [], marks = () => [] }) {
   const chart = { host: $(id), series, points, unit, limits, marks };
   charts.push(chart);
@@ -36,8 +36,11 @@ function makePlot(chart) {
     axes: [{ ...axis, space: 80, size: 32, values: (plot, all) => all.map(at => hour(at * 1000)) }, { ...axis, size: 60, values: (plot, all) => all.map(short) }],
     series: [
       { label: 'At', value: (plot, at) => at ? hour(at * 1000) : '–' },
-      ...chart.series.map(([label, colour, , width = 2]) => ({ label, stroke: () => css(colour), width, points: { show: false }, value: (plot, n) => n == null ? '–' : rate(n) + chart.unit })),
+      ...chart.series.map(([label, colour, , width = 2, dash]) => ({ label, stroke: () => css(colour), width, dash, points: { show: false }, value: (plot, n) => n == null ? '–' : rate(n) + chart.unit })),
     ],
+    legend: { markers: {
+      width: (plot, i) => plot.series[i].width, dash: (plot, i) => plot.series[i].dash ? 'dashed' : 'solid', stroke: (plot, i) => `var(${chart.series[i - 1][1]})`,
+    } },
     hooks: { draw: [plot => drawOver(plot, chart)] },
   }, [[], ...chart.series.map(() => [])], chart.host);
 }
