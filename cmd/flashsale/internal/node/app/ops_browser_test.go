@@ -125,7 +125,7 @@ func TestActionsInTheBrowser(t *testing.T) {
 	ask("restock")
 	op.until(`(document.getElementById('units').value = -16, true)`)
 	op.click("#ask-yes")
-	op.until(hasText("ask-answer", "The total would be lower than"))
+	op.until(hasText("wrong-units", "The total would be lower than"))
 	op.click("#ask-no")
 	ask("rebuild")
 	op.click("#ask-yes")
@@ -196,8 +196,14 @@ func TestTermsInTheBrowser(t *testing.T) {
 	}
 	create()
 	enter("sku", "shoe", "name", "A shoe", "price", "129.50", "total", "40", "currency", "eur")
-	op.until(hasText("ask-answer", "Currency must be three capital letters"))
-	enter("currency", "EUR")
+	wrong := func(name, words string) string {
+		return fmt.Sprintf(`(field => field.getAttribute('aria-invalid') === 'true' && document.getElementById(field.getAttribute('aria-describedby')).textContent === '%s')(document.querySelector('#terms [name=%s]'))`, words, name)
+	}
+	op.until(wrong("currency", "Currency must be three capital letters, as in ISO 4217.") + ` && document.activeElement.name === 'currency'`)
+	enter("currency", "EUR", "price", "99999999", "opens_at", "2030-01-01T00:00", "closes_at", "2029-01-01T00:00")
+	op.until(wrong("price", "Price must be 0 to 10,000,000.") + ` && ` + wrong("closes_at", "Closes must be after “Opens”.") + ` && document.activeElement.name === 'price' && !document.querySelector('[name=currency][aria-invalid=true]')`)
+	op.until(`document.activeElement.dispatchEvent(new Event('input', { bubbles: true })) && document.querySelectorAll('[aria-invalid=true]').length === 1`)
+	enter("price", "129.50", "opens_at", "", "closes_at", "")
 	op.until(hasText("answer", "Created: A shoe (shoe), 40 units.") + ` && ` + hasText("name", "A shoe (shoe)"))
 	var sale struct {
 		Name, Currency string
@@ -220,7 +226,7 @@ func TestTermsInTheBrowser(t *testing.T) {
 	op.click("#ask-yes")
 	op.until(hasText("ask-answer", "Nothing is different."))
 	enter("price", "99", "per_buyer_limit", "3", "closes_at", "2999-01-01T00:00")
-	op.until(hasText("ask-answer", "Price: 129.50 → 99.00\nUnits per buyer: 1 → 3\nCloses: ") + ` && ` + hasText("ask-yes", "Confirm"))
+	op.until(hasText("ask-answer", "Price: 129.50 → 99.00\nCloses: ") + ` && document.getElementById('ask-answer').textContent.endsWith('\nUnits per buyer: 1 → 3') && ` + hasText("ask-yes", "Confirm"))
 	n.put("shoe", 40, 1, 700, func(all map[string]any) { // by another operator
 		all["name"], all["price"], all["opens_at"], all["closes_at"] = "A boot", 12950, sale.Opens, sale.Closes
 	}).ok()
