@@ -126,13 +126,17 @@ func TestActionsInTheBrowser(t *testing.T) {
 	op.until(`(document.getElementById('units').value = -16, true)`)
 	op.click("#ask-yes")
 	op.until(hasText("wrong-units", "The total would be lower than"))
+	op.until(`(document.getElementById('units').value = -17, true)`)
+	op.click("#ask-yes")
+	op.until(hasText("wrong-units", "The total must be 0 to 1,000,000,000 units."))
 	op.click("#ask-no")
 	ask("rebuild")
 	op.click("#ask-yes")
 	op.until(hasText("answer", "Rebuilt: 15 available, 1 sold.") + ` && ` + logged("Gate rebuilt", "S"))
 	ask("close")
 	op.click("#ask-yes")
-	op.until(hasText("answer", "Closed.") + ` && ` + cells("S", "Closed", "1 of 16", "1", "0", "15", "0", "–", "one"))
+	op.until(hasText("answer", "Closed.") + ` && ` + cells("S", "Closed", "1 of 16", "1", "0", "15", "0", "–", "one") + ` && document.querySelector('[data-of=p99_ms]').textContent === '–'`)
+	op.until(`document.body.dispatchEvent(new Event('pointerdown', { bubbles: true })) && document.getElementById('answer').textContent === ''`)
 
 	find := func(what string) {
 		t.Helper()
@@ -195,7 +199,7 @@ func TestTermsInTheBrowser(t *testing.T) {
 		op.until(`document.getElementById('ask').open && document.querySelector('#terms [name=currency]').value === 'EUR'`)
 	}
 	create()
-	enter("sku", "shoe", "name", "A shoe", "price", "129.50", "total", "40", "currency", "eur")
+	enter("sku", "shoe", "name", "A Toe shoe", "price", "129.50", "total", "40", "currency", "eur")
 	wrong := func(name, words string) string {
 		return fmt.Sprintf(`(field => field.getAttribute('aria-invalid') === 'true' && document.getElementById(field.getAttribute('aria-describedby')).textContent === '%s')(document.querySelector('#terms [name=%s]'))`, words, name)
 	}
@@ -204,7 +208,7 @@ func TestTermsInTheBrowser(t *testing.T) {
 	op.until(wrong("price", "Price must be 0 to 10,000,000.") + ` && ` + wrong("closes_at", "Closes must be after “Opens”.") + ` && document.activeElement.name === 'price' && !document.querySelector('[name=currency][aria-invalid=true]')`)
 	op.until(`document.activeElement.dispatchEvent(new Event('input', { bubbles: true })) && document.querySelectorAll('[aria-invalid=true]').length === 1`)
 	enter("price", "129.50", "opens_at", "", "closes_at", "")
-	op.until(hasText("answer", "Created: A shoe (shoe), 40 units.") + ` && ` + hasText("name", "A shoe (shoe)"))
+	op.until(hasText("answer", "Created: A Toe shoe (shoe), 40 units.") + ` && ` + hasText("name", "A Toe shoe (shoe)"))
 	var sale struct {
 		Name, Currency string
 		Price, Total   int64
@@ -232,7 +236,7 @@ func TestTermsInTheBrowser(t *testing.T) {
 	}).ok()
 	op.click("#ask-yes")
 	op.until(hasText("ask-answer", "Nothing was changed: another operator has changed this sale.") + ` && ` + hasText("ask-title", "Change A boot (shoe)?"))
-	op.until(`document.getElementById('ask-answer').textContent.includes('Name: A shoe → A boot\nSeconds to pay: 900 → 700')`)
+	op.until(`document.getElementById('ask-answer').textContent.includes('Name: A Toe shoe → A boot\nSeconds to pay: 900 → 700')`)
 	op.click("#ask-yes")
 	op.until(hasText("ask-yes", "Confirm"))
 	op.click("#ask-yes")

@@ -32,9 +32,9 @@ function setFault(input, words = '') {
 }
 
 // inWords describes a fault with the labels and amounts of the form instead of the API's.
-function inWords({ field, detail }) {
+function inWords({ field, detail }, label = labelOf(field)) {
   const digits = places(inputs.find(i => i.name === 'currency').value);
-  return `${labelOf(field)} ${detail}.`.replace(/\b[a-z]+(_[a-z]+)+\b/g, name => `“${labelOf(name)}”`)
+  return `${label} ${detail}.`.replace(/\b[a-z]+(_[a-z]+)+\b/g, name => `“${labelOf(name)}”`)
     .replace(/(\d+) minor units/, (all, n) => count(n / 10 ** digits)).replace(/\d{5,}/g, n => count(n));
 }
 
@@ -45,17 +45,17 @@ function mark(faults) {
   let first;
   for (const input of fields) {
     const fault = !input.matches(':disabled') && faults.find(e => e.field === (input.name || 'total'));
-    setFault(input, fault ? fault.words || inWords(fault) : '');
+    setFault(input, fault ? fault.words || inWords(fault, labelOf(input.name) || 'The total') : '');
     if (fault) first ||= input;
     rest.delete(fault);
   }
   first?.focus();
-  return [...rest].map(inWords).join('\n');
+  return [...rest].map(fault => inWords(fault)).join('\n');
 }
 
 // differences describes the terms in which two versions of a sale differ.
 function differences(from, to) {
-  const [was, is] = [written(from), written(to)].map(t => name => String(t[name] ?? '').replace('T', ' ') || 'none');
+  const [was, is] = [written(from), written(to)].map(t => name => String(t[name] ?? '').replace(/^([\d-]{10})T/, '$1 ') || 'none');
   return inputs.filter(({ name }) => was(name) !== is(name)).map(({ name }) => `${labelOf(name)}: ${was(name)} → ${is(name)}`).join('\n');
 }
 
@@ -163,7 +163,8 @@ async function find(what = $('what').value.trim(), cursor = '') {
   if (!cursor) $('orders').replaceChildren();
   $('more').hidden = !body.next_cursor;
   $('more').onclick = () => find(what, body.next_cursor);
-  say('found', 'no', list.length ? '' : status === 200 || status === 404 ? `There is no order of ${what}.` : body.detail || noAnswer);
+  const none = status === 200 || status === 404;
+  say('found', none ? 'wait' : 'no', list.length ? '' : none ? `There is no order of ${what}.` : body.detail || noAnswer);
   $('orders').append(...list.map(o => {
     const item = make('li'), times = ['created', 'expires', 'paid', 'closed'].filter(t => o[t + '_at']).map(t => `${t} ${when(o[t + '_at'])}`);
     const { trace } = document.body.dataset;
@@ -182,6 +183,7 @@ on('range', 'change', drawCharts);
 for (const zone of document.querySelectorAll('.zone')) text(zone, moment.resolvedOptions().timeZone);
 on('crowd', 'click', async () => say('answer', ...await sendCrowd(ops.sku, ops.all.sales.find(s => s.sale.sku === ops.sku)?.sale.state)));
 on('ask-no', 'click', () => $('ask').close());
+addEventListener('pointerdown', () => say('answer', '', ''));
 on('leave', 'click', () => signOut());
 on('sign', 'submit', () => { tokens.set('operator', $('token').value.trim()); $('sign').reset(); say('answer', '', ''); start(); });
 on('fold', 'click', () => { ops.unfolded = !ops.unfolded; showSales(ops.all.sales); });

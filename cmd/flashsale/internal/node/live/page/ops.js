@@ -115,8 +115,9 @@ const latency = of => ({ text: of.p99_ms > 0 ? rate(of.p99_ms) + ' ms' : '–', 
 
 function showTiles(figures) {
   for (const value of document.querySelectorAll('#tiles span')) {
-    text(value, rate(figures[value.dataset.of]));
-    value.closest('div').dataset.level = levels[value.dataset.of]?.(figures) || '';
+    const { of } = value.dataset;
+    text(value, of === 'p99_ms' && !figures[of] ? '–' : rate(figures[of])); // without orders, there is no p99
+    value.closest('div').dataset.level = levels[of]?.(figures) || '';
   }
 }
 
