@@ -174,7 +174,7 @@ func TestActionsInTheBrowser(t *testing.T) {
 	op.until(hasText("found", "There is no order of nobody."))
 	op.until(`(late(), true)`)
 	op.until(`!!window.came`)
-	op.until(hasText("found", "There is no order of nobody."))
+	op.until(hasText("found", "There is no order of nobody.") + ` && document.getElementById('found').dataset.kind === 'wait'`)
 }
 
 // Without a terminal, an operator creates the first sale and changes its price, window and limit
@@ -208,7 +208,7 @@ func TestTermsInTheBrowser(t *testing.T) {
 	op.until(wrong("price", "Price must be 0 to 10,000,000.") + ` && ` + wrong("closes_at", "Closes must be after “Opens”.") + ` && document.activeElement.name === 'price' && !document.querySelector('[name=currency][aria-invalid=true]')`)
 	op.until(`document.activeElement.dispatchEvent(new Event('input', { bubbles: true })) && document.querySelectorAll('[aria-invalid=true]').length === 1`)
 	enter("price", "129.50", "opens_at", "", "closes_at", "")
-	op.until(hasText("answer", "Created: A Toe shoe (shoe), 40 units.") + ` && ` + hasText("name", "A Toe shoe (shoe)"))
+	op.until(hasText("answer", "Created: A Toe shoe (shoe), 40 units.") + ` && ` + hasText("name", "A Toe shoe (shoe)") + ` && document.querySelector('#sales [data-key=shoe] th').innerText.trim() === 'A Toe shoe\nshoe'`)
 	var sale struct {
 		Name, Currency string
 		Price, Total   int64
