@@ -258,7 +258,7 @@ func TestRangeAndCrowdInTheBrowser(t *testing.T) {
 	n.put("S", 9, 1, 900)
 	n.put("T", 9, 1, 900)
 	op := visit(t, chromium, n.URL()+"/ops#T", `{
-		const ask = fetch, points = JSON.stringify([...Array(120)].map((_, i) => ({ at: Date.now() - (120 - i) * 5000, accepted: 1 })));
+		const ask = fetch, points = JSON.stringify([...Array(120)].map((_, i) => ({ at: Date.now() - (120 - i) * 5000, accepted: 1, failed: 0 })));
 		let rest = '';
 		const longer = new TransformStream({ transform: (text, out) => { // event by event
 			const events = (rest + text).split('\n\n');
@@ -266,7 +266,7 @@ func TestRangeAndCrowdInTheBrowser(t *testing.T) {
 			for (const event of events) out.enqueue(event.replace(/"points":\[.*?\]/, '"points":' + points) + '\n\n');
 		} });
 		const draw = CanvasRenderingContext2D.prototype.stroke, strokes = window.strokes = {}, dashes = window.dashes = {}; // largest width of a line, and number of its dashes, by colour
-		CanvasRenderingContext2D.prototype.stroke = function (...path) { dashes[this.strokeStyle] = this.getLineDash().length; strokes[this.strokeStyle] = Math.max(strokes[this.strokeStyle] || 0, this.lineWidth); draw.apply(this, path); };
+		CanvasRenderingContext2D.prototype.stroke = function (...path) { window.failed ||= this.strokeStyle === color('--bad') && [...Array(this.canvas.height).keys()].some(y => this.isPointInStroke(path[0], this.canvas.width / 2, y)); dashes[this.strokeStyle] = this.getLineDash().length; strokes[this.strokeStyle] = Math.max(strokes[this.strokeStyle] || 0, this.lineWidth); draw.apply(this, path); };
 		window.color = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 		window.fetch = async (path, how) => {
 			const answer = await ask(path, how);
@@ -284,7 +284,7 @@ func TestRangeAndCrowdInTheBrowser(t *testing.T) {
 		})()`
 	}
 	op.until(shows("500", "630"))
-	op.until(`strokes[color('--band')] > strokes[color('--ink')] + 2 && !dashes[color('--band')] && dashes[color('--ink')] &&
+	op.until(`strokes[color('--band')] > strokes[color('--ink')] + 2 && failed === false && !dashes[color('--band')] && dashes[color('--ink')] &&
 		getComputedStyle(document.querySelector('#rates .u-series:last-child .u-marker')).borderTopStyle === 'dashed' && document.querySelector('#p99 + .key').textContent.startsWith('500 ms: slow')`)
 	op.until(`(() => { const range = document.getElementById('range'); range.value = '60'; return range.dispatchEvent(new Event('change')); })()`)
 	op.until(shows("20", "90"))

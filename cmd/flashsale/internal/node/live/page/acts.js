@@ -191,7 +191,7 @@ on('find', 'submit', () => find());
 addEventListener('hashchange', () => { if (ops.all) show(ops.all); });
 // Most accepted orders are durable in the same second. The dashed line of durable orders leaves the
 // wide line of accepted orders visible, also without colours.
-addChart('rates', [['Accepted', '--band', 'accepted', 6], ['Refused', '--warn', 'refused'], ['Limited', '--violet', 'limited'], ['Failed', '--bad', 'failed'], ['Durable', '--ink', 'durable', 2, [6, 5]]], { points: () => ops.points, unit: '/s' });
+addChart('rates', [['Accepted', '--band', 'accepted', 6], ['Refused', '--warn', 'refused'], ['Limited', '--violet', 'limited'], ['Failed', '--bad', 'failed'], ['Durable', '--ink', 'durable', 2, [6, 5]]], { points: () => ops.points, unit: '/s', rare: ['refused', 'limited', 'failed'] });
 addChart('p99', [['p99', '--blue', 'p99_ms']], { points: () => ops.points, unit: ' ms', limits: [[500, '--warn'], [1000, '--bad']] });
 addChart('stock', [['Available', '--accent', 'available'], ['Sold', '--good', 'sold']], { points: () => ops.stock, marks: () => ops.marks });
 setInterval(showSilence, 500);
