@@ -179,7 +179,7 @@ func TestActionsInTheBrowser(t *testing.T) {
 
 // Without a terminal, an operator creates the first sale and changes its price, window and limit
 // after a review. If another operator has changed the sale in between, the page keeps the entries,
-// shows the new state, and asks again.
+// shows the new state, and asks again. A fault is shown at its field, in the words of the form.
 func TestTermsInTheBrowser(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), often("one"))
