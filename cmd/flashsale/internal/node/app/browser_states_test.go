@@ -185,6 +185,21 @@ func TestPageStates(t *testing.T) {
 			if moved >= 0.02 {
 				t.Errorf("layout shifts of the operators' page: got %.3f, want less than 0.02", moved)
 			}
+			tab.until(`(() => {
+				for (const [name, value] of Object.entries({ sku: 'a b', price: 1, total: 1, currency: 'eur', opens_at: '2030-01-01T00:00', closes_at: '2029-01-01T00:00' }))
+					document.querySelector('#terms [name=' + name + ']').value = value;
+				document.getElementById('ask-yes').click();
+				return true;
+			})()`)
+			tab.until(`document.querySelectorAll('#ask [aria-invalid=true]').length === 3`)
+			shoot("9-wrong-terms")
+			tab.accessible("9-wrong-terms")
+			if as.width == 1280 && eval[bool](tab, `(ask => ask.scrollHeight > ask.clientHeight)(document.getElementById('ask'))`) {
+				t.Error("form of a new sale with three faults: it has a scrollbar, want none at 1280 × 800")
+			}
+			if lines := eval[int](tab, `(cell => { cell.textContent = '123,456 of 1,000,000'; const range = new Range(); range.selectNodeContents(cell); return range.getClientRects().length + (cell.scrollWidth > cell.clientWidth); })(document.querySelector('#sales td:nth-child(3)'))`); lines != 1 {
+				t.Errorf("sold units of a large sale: got %d lines, or a line wider than the column, want 1", lines)
+			}
 		})
 	}
 }

@@ -108,7 +108,7 @@ func TestActionsInTheBrowser(t *testing.T) {
 	n.order("few", "ann").want(201)
 	op := visit(t, chromium, n.URL()+"/ops#S")
 	op.until(logged("Sold out", "few: No unit is left."))
-	op.until(`/^Failing: \d+ attempts\|.*connection refused$/.test([...document.querySelectorAll('#webhooks [data-key=shop] td')].map(cell => cell.textContent).join('|'))`)
+	op.until(`/^Failing: \d+ attempts?\|.*connection refused$/.test([...document.querySelectorAll('#webhooks [data-key=shop] td')].map(cell => cell.textContent).join('|'))`)
 	ask := func(action string) {
 		t.Helper()
 		op.click(`[data-action=` + action + `]`)
@@ -125,14 +125,18 @@ func TestActionsInTheBrowser(t *testing.T) {
 	ask("restock")
 	op.until(`(document.getElementById('units').value = -16, true)`)
 	op.click("#ask-yes")
-	op.until(hasText("ask-answer", "The total would be lower than"))
+	op.until(hasText("wrong-units", "The total would be lower than"))
+	op.until(`(document.getElementById('units').value = -17, true)`)
+	op.click("#ask-yes")
+	op.until(hasText("wrong-units", "The total must be 0 to 1,000,000,000 units."))
 	op.click("#ask-no")
 	ask("rebuild")
 	op.click("#ask-yes")
 	op.until(hasText("answer", "Rebuilt: 15 available, 1 sold.") + ` && ` + logged("Gate rebuilt", "S"))
 	ask("close")
 	op.click("#ask-yes")
-	op.until(hasText("answer", "Closed.") + ` && ` + cells("S", "Closed", "1 of 16", "1", "0", "15", "0", "–", "one"))
+	op.until(hasText("answer", "Closed.") + ` && ` + cells("S", "Closed", "1 of 16", "1", "0", "15", "0", "–", "one") + ` && document.querySelector('[data-of=p99_ms]').textContent === '–'`)
+	op.until(`document.body.dispatchEvent(new Event('pointerdown', { bubbles: true })) && document.getElementById('answer').textContent === ''`)
 
 	find := func(what string) {
 		t.Helper()
@@ -170,12 +174,12 @@ func TestActionsInTheBrowser(t *testing.T) {
 	op.until(hasText("found", "There is no order of nobody."))
 	op.until(`(late(), true)`)
 	op.until(`!!window.came`)
-	op.until(hasText("found", "There is no order of nobody."))
+	op.until(hasText("found", "There is no order of nobody.") + ` && document.getElementById('found').dataset.kind === 'wait'`)
 }
 
 // Without a terminal, an operator creates the first sale and changes its price, window and limit
 // after a review. If another operator has changed the sale in between, the page keeps the entries,
-// shows the new state, and asks again.
+// shows the new state, and asks again. A fault is shown at its field, in the words of the form.
 func TestTermsInTheBrowser(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), often("one"))
@@ -195,10 +199,16 @@ func TestTermsInTheBrowser(t *testing.T) {
 		op.until(`document.getElementById('ask').open && document.querySelector('#terms [name=currency]').value === 'EUR'`)
 	}
 	create()
-	enter("sku", "shoe", "name", "A shoe", "price", "129.50", "total", "40", "currency", "eur")
-	op.until(hasText("ask-answer", "Currency must be three capital letters"))
-	enter("currency", "EUR")
-	op.until(hasText("answer", "Created: A shoe (shoe), 40 units.") + ` && ` + hasText("name", "A shoe (shoe)"))
+	enter("sku", "shoe", "name", "A Toe shoe", "price", "129.50", "total", "40", "currency", "eur")
+	wrong := func(name, words string) string {
+		return fmt.Sprintf(`(field => field.getAttribute('aria-invalid') === 'true' && document.getElementById(field.getAttribute('aria-describedby')).textContent === '%s')(document.querySelector('#terms [name=%s]'))`, words, name)
+	}
+	op.until(wrong("currency", "Currency must be three capital letters, as in ISO 4217.") + ` && document.activeElement.name === 'currency'`)
+	enter("currency", "EUR", "price", "99999999", "opens_at", "2030-01-01T00:00", "closes_at", "2029-01-01T00:00")
+	op.until(wrong("price", "Price must be 0 to 10,000,000.") + ` && ` + wrong("closes_at", "Closes must be after “Opens”.") + ` && document.activeElement.name === 'price' && !document.querySelector('[name=currency][aria-invalid=true]')`)
+	op.until(`document.activeElement.dispatchEvent(new Event('input', { bubbles: true })) && document.querySelectorAll('[aria-invalid=true]').length === 1`)
+	enter("price", "129.50", "opens_at", "", "closes_at", "")
+	op.until(hasText("answer", "Created: A Toe shoe (shoe), 40 units.") + ` && ` + hasText("name", "A Toe shoe (shoe)") + ` && document.querySelector('#sales [data-key=shoe] th').innerText.trim() === 'A Toe shoe\nshoe'`)
 	var sale struct {
 		Name, Currency string
 		Price, Total   int64
@@ -220,13 +230,13 @@ func TestTermsInTheBrowser(t *testing.T) {
 	op.click("#ask-yes")
 	op.until(hasText("ask-answer", "Nothing is different."))
 	enter("price", "99", "per_buyer_limit", "3", "closes_at", "2999-01-01T00:00")
-	op.until(hasText("ask-answer", "Price: 129.50 → 99.00\nUnits per buyer: 1 → 3\nCloses: ") + ` && ` + hasText("ask-yes", "Confirm"))
+	op.until(hasText("ask-answer", "Price: 129.50 → 99.00\nCloses: ") + ` && document.getElementById('ask-answer').textContent.endsWith('\nUnits per buyer: 1 → 3') && ` + hasText("ask-yes", "Confirm"))
 	n.put("shoe", 40, 1, 700, func(all map[string]any) { // by another operator
 		all["name"], all["price"], all["opens_at"], all["closes_at"] = "A boot", 12950, sale.Opens, sale.Closes
 	}).ok()
 	op.click("#ask-yes")
 	op.until(hasText("ask-answer", "Nothing was changed: another operator has changed this sale.") + ` && ` + hasText("ask-title", "Change A boot (shoe)?"))
-	op.until(`document.getElementById('ask-answer').textContent.includes('Name: A shoe → A boot\nSeconds to pay: 900 → 700')`)
+	op.until(`document.getElementById('ask-answer').textContent.includes('Name: A Toe shoe → A boot\nSeconds to pay: 900 → 700')`)
 	op.click("#ask-yes")
 	op.until(hasText("ask-yes", "Confirm"))
 	op.click("#ask-yes")
@@ -248,15 +258,15 @@ func TestRangeAndCrowdInTheBrowser(t *testing.T) {
 	n.put("S", 9, 1, 900)
 	n.put("T", 9, 1, 900)
 	op := visit(t, chromium, n.URL()+"/ops#T", `{
-		const ask = fetch, points = JSON.stringify([...Array(120)].map((_, i) => ({ at: Date.now() - (120 - i) * 5000, accepted: 1 })));
+		const ask = fetch, points = JSON.stringify([...Array(120)].map((_, i) => ({ at: Date.now() - (120 - i) * 5000, accepted: 1, failed: 0 })));
 		let rest = '';
 		const longer = new TransformStream({ transform: (text, out) => { // event by event
 			const events = (rest + text).split('\n\n');
 			rest = events.pop();
 			for (const event of events) out.enqueue(event.replace(/"points":\[.*?\]/, '"points":' + points) + '\n\n');
 		} });
-		const draw = CanvasRenderingContext2D.prototype.stroke, strokes = window.strokes = {}; // largest width of a line by colour
-		CanvasRenderingContext2D.prototype.stroke = function (...path) { strokes[this.strokeStyle] = Math.max(strokes[this.strokeStyle] || 0, this.lineWidth); draw.apply(this, path); };
+		const draw = CanvasRenderingContext2D.prototype.stroke, strokes = window.strokes = {}, dashes = window.dashes = {}; // largest width of a line, and number of its dashes, by colour
+		CanvasRenderingContext2D.prototype.stroke = function (...path) { window.failed ||= this.strokeStyle === color('--bad') && [...Array(this.canvas.height).keys()].some(y => this.isPointInStroke(path[0], this.canvas.width / 2, y)); dashes[this.strokeStyle] = this.getLineDash().length; strokes[this.strokeStyle] = Math.max(strokes[this.strokeStyle] || 0, this.lineWidth); draw.apply(this, path); };
 		window.color = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 		window.fetch = async (path, how) => {
 			const answer = await ask(path, how);
@@ -274,7 +284,8 @@ func TestRangeAndCrowdInTheBrowser(t *testing.T) {
 		})()`
 	}
 	op.until(shows("500", "630"))
-	op.until(`strokes[color('--good')] > strokes[color('--blue')] + 2 && document.querySelector('#p99 + .key').textContent.startsWith('500 ms: slow')`)
+	op.until(`strokes[color('--band')] > strokes[color('--ink')] + 2 && failed === false && !dashes[color('--band')] && dashes[color('--ink')] &&
+		getComputedStyle(document.querySelector('#rates .u-series:last-child .u-marker')).borderTopStyle === 'dashed' && document.querySelector('#p99 + .key').textContent.startsWith('500 ms: slow')`)
 	op.until(`(() => { const range = document.getElementById('range'); range.value = '60'; return range.dispatchEvent(new Event('change')); })()`)
 	op.until(shows("20", "90"))
 	op.click("#crowd")

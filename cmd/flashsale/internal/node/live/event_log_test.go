@@ -66,8 +66,8 @@ func TestLogOfSales(t *testing.T) {
 		{"a takeover", []func(*orders.Sale){func(s *orders.Sale) { s.Fence++ }}, []string{"S: Keeper changed. It is this node now."}},
 		{"direct mode begins", []func(*orders.Sale){func(s *orders.Sale) { s.Mode = orders.ModeDirect; s.Fence++; s.Epoch++ }}, []string{"S: Direct mode begun. Orders go straight to MySQL."}},
 		{"direct mode ends", []func(*orders.Sale){func(s *orders.Sale) { s.Mode = orders.ModeGate; s.Epoch++ }}, []string{"S: Direct mode ended. Its gate was rebuilt."}},
-		{"a restock", []func(*orders.Sale){func(s *orders.Sale) { s.Total += 5 }}, []string{"S: Restocked. 5 units more, 15 in all."}},
-		{"a cut", []func(*orders.Sale){func(s *orders.Sale) { s.Total -= 2 }}, []string{"S: Cut. 2 units fewer, 13 in all."}},
+		{"a restock", []func(*orders.Sale){func(s *orders.Sale) { s.Total += 5000 }}, []string{"S: Restocked. 5,000 units more, 5,010 in all."}},
+		{"a cut", []func(*orders.Sale){func(s *orders.Sale) { s.Total-- }}, []string{"S: Cut. 1 unit fewer, 5,009 in all."}},
 		{"another closing time", []func(*orders.Sale){func(s *orders.Sale) { s.ClosesAt = closes.Add(-time.Minute) }}, []string{"S: Closing moved. To 27 Nov 2026 08:59:00 UTC."}},
 		{"closed by an operator, of which there is a mark", []func(*orders.Sale){func(s *orders.Sale) { s.ClosesAt = closes.Add(-time.Hour) }}, nil},
 		{"over", []func(*orders.Sale){func(s *orders.Sale) { s.Mode = orders.ModeOver }}, nil},
@@ -85,11 +85,11 @@ func TestLogOfSales(t *testing.T) {
 // A sale that opens, sells out or closes is logged with the time of the mark.
 func TestLogOfMarks(t *testing.T) {
 	found := markEvents(map[string][]mark{
-		"T": {{7, "opened", 5}, {8, "restocked", 2}, {9, "sold_out", 5}}, "S": {{6, "closed", 3}},
+		"T": {{7, "opened", 5000}, {8, "restocked", 2}, {9, "sold_out", 5}}, "S": {{6, "closed", 1}},
 	})
 	want := []logEntry{
-		{At: 6, What: "Closed", SKU: "S", Text: "3 units are left."},
-		{At: 7, What: "Opened", SKU: "T", Text: "5 units are on sale."}, {At: 9, What: "Sold out", SKU: "T", Text: "No unit is left."},
+		{At: 6, What: "Closed", SKU: "S", Text: "1 unit is left."},
+		{At: 7, What: "Opened", SKU: "T", Text: "5,000 units are on sale."}, {At: 9, What: "Sold out", SKU: "T", Text: "No unit is left."},
 	}
 	if !slices.Equal(found, want) {
 		t.Errorf("events of marks: got %+v, want %+v", found, want)

@@ -5,7 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 
 	"flashsale/orders"
 )
@@ -19,6 +23,17 @@ type logEntry struct {
 	Text string `json:"says"`
 }
 
+// english formats like fmt, with separators in large numbers: 1,000.
+var english = message.NewPrinter(language.English)
+
+// units returns a sentence about n units: one, or many with the number.
+func units(n int64, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return english.Sprintf(many, n)
+}
+
 const (
 	maxEntries = 200
 	repeated   = 20 // latest entries in each overview, so that a client that misses snapshots misses no entry
@@ -28,7 +43,7 @@ const (
 // out, as when a thousand sales get new keepers at once.
 func (e *eventLog) log(found []logEntry) {
 	if more := len(found) - repeated; more > 0 {
-		found = append(found[:repeated-1], logEntry{What: "And more", Text: fmt.Sprintf("%d entries of this second are left out.", more+1)})
+		found = append(found[:repeated-1], logEntry{What: "And more", Text: english.Sprintf("%d entries of this second are left out.", more+1)})
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -107,7 +122,7 @@ func (o *observed) saleEvents(sales []orders.Sale, kept []string, at time.Time) 
 func (was saleVersion) changes(now saleVersion, sku string, kept []string, at time.Time) (found []logEntry) {
 	add := func(happened bool, what, text string, args ...any) {
 		if happened {
-			found = append(found, logEntry{What: what, SKU: sku, Text: fmt.Sprintf(text, args...)})
+			found = append(found, logEntry{What: what, SKU: sku, Text: english.Sprintf(text, args...)})
 		}
 	}
 	keeper := "another node"
@@ -119,8 +134,8 @@ func (was saleVersion) changes(now saleVersion, sku string, kept []string, at ti
 	add(!sameMode && was.direct, "Direct mode ended", "Its gate was rebuilt.")
 	add(sameMode && now.epoch != was.epoch, "Gate rebuilt", "")
 	add(sameMode && now.fence != was.fence, "Keeper changed", "It is %s now.", keeper)
-	add(now.total > was.total, "Restocked", "%d units more, %d in all.", now.total-was.total, now.total)
-	add(now.total < was.total, "Cut", "%d units fewer, %d in all.", was.total-now.total, now.total)
+	add(now.total > was.total, "Restocked", "%s more, %d in all.", units(now.total-was.total, "1 unit", "%d units"), now.total)
+	add(now.total < was.total, "Cut", "%s fewer, %d in all.", units(was.total-now.total, "1 unit", "%d units"), now.total)
 	add(now.closes != was.closes && now.closes > at.UnixMilli(), "Closing moved", "To %s.", time.UnixMilli(now.closes).UTC().Format("2 Jan 2006 15:04:05 UTC"))
 	return found
 }
@@ -133,11 +148,11 @@ func markEvents(marks map[string][]mark) (found []logEntry) {
 			entry := logEntry{At: m.At, SKU: sku}
 			switch m.What {
 			case "opened":
-				entry.What, entry.Text = "Opened", fmt.Sprintf("%d units are on sale.", m.Units)
+				entry.What, entry.Text = "Opened", units(m.Units, "1 unit is on sale.", "%d units are on sale.")
 			case "sold_out":
 				entry.What, entry.Text = "Sold out", "No unit is left."
 			case "closed":
-				entry.What, entry.Text = "Closed", fmt.Sprintf("%d units are left.", m.Units)
+				entry.What, entry.Text = "Closed", units(m.Units, "1 unit is left.", "%d units are left.")
 			default:
 				continue
 			}
@@ -153,7 +168,7 @@ func (o *observed) refundEvents(claims []orders.Claim) (found []logEntry) {
 	for _, c := range claims {
 		key := c.OrderID + " " + c.PaymentRef
 		if seen[key] = true; o.refunds != nil && !o.refunds[key] {
-			found = append(found, logEntry{What: "Refund claimed", SKU: c.SKU, Text: fmt.Sprintf("Order %s, because of %s.", c.OrderID, c.Reason)})
+			found = append(found, logEntry{What: "Refund claimed", SKU: c.SKU, Text: fmt.Sprintf("Order %s: %s.", c.OrderID, strings.ReplaceAll(string(c.Reason), "_", " "))})
 		}
 	}
 	o.refunds = seen

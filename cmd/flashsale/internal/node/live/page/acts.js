@@ -8,6 +8,7 @@ const admin = (method, path, body, headers) => call(method, 'v1/admin/' + path, 
 const local = at => at ? new Date(Date.parse(at) - new Date(at).getTimezoneOffset() * 60000).toISOString().slice(0, 19).replace(/:00$/, '') : '';
 const written = t => ({ ...t, price: t.price === undefined ? '' : (t.price / 10 ** places(t.currency)).toFixed(places(t.currency)), opens_at: local(t.opens_at), closes_at: local(t.closes_at) });
 const inputs = [...document.querySelectorAll('#terms [name]')];
+const fields = [...inputs, $('units')];
 const labelOf = name => inputs.find(i => i.name === name)?.labels[0].firstChild.textContent.trim() || name;
 
 // entered returns the terms in the form. A field that was not edited keeps its exact value.
@@ -22,16 +23,46 @@ function entered() {
   return { ...terms, opens_at: opens.toISOString(), closes_at: closes.toISOString() };
 }
 
+// setFault shows what is wrong with a field beside it. Without words, it removes the message.
+function setFault(input, words = '') {
+  const id = 'wrong-' + (input.name || input.id), note = $(id) || input.closest('.field').appendChild(Object.assign(make('small', 'wrong'), { id }));
+  text(note, words);
+  input.setAttribute('aria-describedby', id);
+  input.setAttribute('aria-invalid', words !== '');
+}
+
+// inWords describes a fault with the labels and amounts of the form instead of the API's.
+function inWords({ field, detail }, label = labelOf(field)) {
+  const digits = places(inputs.find(i => i.name === 'currency').value);
+  return `${label} ${detail}.`.replace(/\b[a-z]+(_[a-z]+)+\b/g, name => `“${labelOf(name)}”`)
+    .replace(/(\d+) minor units/, (all, n) => count(n / 10 ** digits)).replace(/\d{5,}/g, n => count(n));
+}
+
+// mark shows each fault beside its field and focuses the first such field. It returns the faults
+// that belong to no visible field.
+function mark(faults) {
+  const rest = new Set(faults);
+  let first;
+  for (const input of fields) {
+    const fault = !input.matches(':disabled') && faults.find(e => e.field === (input.name || 'total'));
+    setFault(input, fault ? fault.words || inWords(fault, labelOf(input.name) || 'The total') : '');
+    if (fault) first ||= input;
+    rest.delete(fault);
+  }
+  first?.focus();
+  return [...rest].map(fault => inWords(fault)).join('\n');
+}
+
 // differences describes the terms in which two versions of a sale differ.
 function differences(from, to) {
-  const [was, is] = [written(from), written(to)].map(t => name => String(t[name] ?? '').replace('T', ' ') || 'none');
+  const [was, is] = [written(from), written(to)].map(t => name => String(t[name] ?? '').replace(/^([\d-]{10})T/, '$1 ') || 'none');
   return inputs.filter(({ name }) => was(name) !== is(name)).map(({ name }) => `${labelOf(name)}: ${was(name)} → ${is(name)}`).join('\n');
 }
 
 const put = ({ sku, ...terms }, headers) => admin('PUT', 'sales/' + encodeURIComponent(sku), terms, headers);
 const actions = {
   create: {
-    name: 'Create', says: () => 'Without a name, the sale is called like its SKU. Without times, it opens now and closes 24 hours after it opens.',
+    name: 'Create', says: () => 'Without a name, the sale is called like its SKU. Without times, it opens now for 24 hours.',
     send: () => put(entered(), { 'If-None-Match': '*' }),
     done: s => { location.hash = s.sku; return `Created: ${title(s)}, ${units(s.total)}.`; },
   },
@@ -77,7 +108,8 @@ async function ask(action) {
   $('ask-units').hidden = $('units').disabled = action !== 'restock';
   $('units').value = '';
   $('terms').hidden = $('terms').disabled = !isNew && action !== 'change';
-  for (const label of document.querySelectorAll('[data-new]')) label.hidden = label.control.disabled = !isNew;
+  for (const field of document.querySelectorAll('[data-new]')) field.hidden = field.querySelector('[name]').disabled = !isNew;
+  mark([]);
   say('answer', '', '');
   unsure();
   $('ask').showModal();
@@ -108,7 +140,8 @@ async function confirm() {
     return say('answer', 'yes', actions[action].done(body));
   }
   unsure();
-  if (status !== 412) return say('ask-answer', 'no', (body.errors || []).map(e => `${labelOf(e.field)} ${e.detail}.`).join('\n') || body.detail || noAnswer);
+  const faults = body.code === 'below_sold' ? [{ field: 'total', words: body.detail }] : body.errors, unmarked = mark(faults || []);
+  if (status !== 412) return say('ask-answer', 'no', faults ? unmarked : body.detail || noAnswer);
   if (action === 'create') {
     location.hash = entered().sku;
     return say('ask-answer', 'no', 'Nothing was changed: there is a sale with this SKU already. The page behind this form shows it.');
@@ -130,7 +163,8 @@ async function find(what = $('what').value.trim(), cursor = '') {
   if (!cursor) $('orders').replaceChildren();
   $('more').hidden = !body.next_cursor;
   $('more').onclick = () => find(what, body.next_cursor);
-  say('found', 'no', list.length ? '' : status === 200 || status === 404 ? `There is no order of ${what}.` : body.detail || noAnswer);
+  const none = status === 200 || status === 404;
+  say('found', none ? 'wait' : 'no', list.length ? '' : none ? `There is no order of ${what}.` : body.detail || noAnswer);
   $('orders').append(...list.map(o => {
     const item = make('li'), times = ['created', 'expires', 'paid', 'closed'].filter(t => o[t + '_at']).map(t => `${t} ${when(o[t + '_at'])}`);
     const { trace } = document.body.dataset;
@@ -141,22 +175,23 @@ async function find(what = $('what').value.trim(), cursor = '') {
   }));
 }
 
-const on = (id, event, act) => $(id)?.addEventListener(event, e => { if (event === 'submit') e.preventDefault(); act(); });
+const on = (id, event, act) => $(id)?.addEventListener(event, e => { if (event === 'submit') e.preventDefault(); act(e); });
 for (const button of document.querySelectorAll('[data-action]')) button.addEventListener('click', () => ask(button.dataset.action));
 on('ask', 'submit', confirm);
-on('terms', 'input', unsure);
+on('ask', 'input', ({ target }) => { setFault(target); unsure(); });
 on('range', 'change', drawCharts);
 for (const zone of document.querySelectorAll('.zone')) text(zone, moment.resolvedOptions().timeZone);
 on('crowd', 'click', async () => say('answer', ...await sendCrowd(ops.sku, ops.all.sales.find(s => s.sale.sku === ops.sku)?.sale.state)));
 on('ask-no', 'click', () => $('ask').close());
+addEventListener('pointerdown', () => say('answer', '', ''));
 on('leave', 'click', () => signOut());
 on('sign', 'submit', () => { tokens.set('operator', $('token').value.trim()); $('sign').reset(); say('answer', '', ''); start(); });
 on('fold', 'click', () => { ops.unfolded = !ops.unfolded; showSales(ops.all.sales); });
 on('find', 'submit', () => find());
 addEventListener('hashchange', () => { if (ops.all) show(ops.all); });
-// Most accepted orders are durable in the same second. The wide line of accepted orders shows on
-// both sides of the narrow one.
-addChart('rates', [['Accepted', '--good', 'accepted', 6], ['Refused', '--warn', 'refused'], ['Limited', '--violet', 'limited'], ['Failed', '--bad', 'failed'], ['Durable', '--blue', 'durable']], { points: () => ops.points, unit: '/s' });
+// Most accepted orders are durable in the same second. The dashed line of durable orders leaves the
+// wide line of accepted orders visible, also without colours.
+addChart('rates', [['Accepted', '--band', 'accepted', 6], ['Refused', '--warn', 'refused'], ['Limited', '--violet', 'limited'], ['Failed', '--bad', 'failed'], ['Durable', '--ink', 'durable', 2, [6, 5]]], { points: () => ops.points, unit: '/s', rare: ['refused', 'limited', 'failed'] });
 addChart('p99', [['p99', '--blue', 'p99_ms']], { points: () => ops.points, unit: ' ms', limits: [[500, '--warn'], [1000, '--bad']] });
 addChart('stock', [['Available', '--accent', 'available'], ['Sold', '--good', 'sold']], { points: () => ops.stock, marks: () => ops.marks });
 setInterval(showSilence, 500);

@@ -3,19 +3,20 @@ const css = name => getComputedStyle(document.documentElement).getPropertyValue(
 const charts = [];
 
 // addChart adds a chart to an element. points() returns objects with a time "at", and marks()
-// returns objects with "at" and "what". A series is [name, colour, field of a point, width], and a
-// limit is [value, colour].
-function addChart(id, series, { points, unit = '', limits = [], marks = () => [] }) {
-  const chart = { host: $(id), series, points, unit, limits, marks };
+// returns objects with "at" and "what". A series is [name, colour, field of a point, width, dash],
+// and a limit is [value, colour]. The fields in rare have no line while they are 0: a red line
+// along the bottom would look like failures.
+function addChart(id, series, { points, unit = '', limits = [], marks = () => [], rare = [] }) {
+  const chart = { host: $(id), series, points, unit, limits, marks, rare };
   charts.push(chart);
   new ResizeObserver(() => chart.plot?.setSize({ width: chart.host.clientWidth, height: 200 })).observe(chart.host);
 }
 
 function drawCharts() {
   for (const chart of charts) {
-    const points = chart.points();
+    const points = chart.points(), drawn = (field, i) => !chart.rare.includes(field) || [i - 1, i, i + 1].some(j => points[j]?.[field]);
     chart.plot ||= makePlot(chart);
-    chart.plot.setData([points.map(p => p.at / 1000), ...chart.series.map(([, , field]) => points.map(p => p[field]))]);
+    chart.plot.setData([points.map(p => p.at / 1000), ...chart.series.map(([, , field]) => points.map((p, i) => drawn(field, i) ? p[field] : null))]);
     if (!(chart.plot.cursor.left >= 0)) chart.plot.setLegend({ idx: points.length - 1 }); // without a pointer, the legend shows the latest point
   }
 }
@@ -36,8 +37,11 @@ function makePlot(chart) {
     axes: [{ ...axis, space: 80, size: 32, values: (plot, all) => all.map(at => hour(at * 1000)) }, { ...axis, size: 60, values: (plot, all) => all.map(short) }],
     series: [
       { label: 'At', value: (plot, at) => at ? hour(at * 1000) : '–' },
-      ...chart.series.map(([label, colour, , width = 2]) => ({ label, stroke: () => css(colour), width, points: { show: false }, value: (plot, n) => n == null ? '–' : rate(n) + chart.unit })),
+      ...chart.series.map(([label, colour, , width = 2, dash]) => ({ label, stroke: () => css(colour), width, dash, points: { show: false }, value: (plot, n, i, at) => at == null ? '–' : rate(n ?? 0) + chart.unit })),
     ],
+    legend: { markers: {
+      width: (plot, i) => plot.series[i].width, dash: (plot, i) => plot.series[i].dash ? 'dashed' : 'solid', stroke: (plot, i) => `var(${chart.series[i - 1][1]})`,
+    } },
     hooks: { draw: [plot => drawOver(plot, chart)] },
   }, [[], ...chart.series.map(() => [])], chart.host);
 }

@@ -17,7 +17,8 @@ const count = n => whole.format(n);
 // short formats a number for a scale, which has little room.
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 2 });
 const short = n => n < 1e6 ? count(n) : compact.format(n);
-const units = n => n === 1 ? '1 unit' : count(n) + ' units';
+const many = (n, noun) => n === 1 ? '1 ' + noun : `${count(n)} ${noun}s`;
+const units = n => many(n, 'unit');
 const rate = n => Number.isInteger(n) || n >= 10 ? count(Math.round(n)) : n.toFixed(1);
 
 // places returns the decimals of a currency by ISO 4217, from which browsers deviate.

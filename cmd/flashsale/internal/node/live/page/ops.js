@@ -83,7 +83,7 @@ function show(all) {
   fill($('webhooks'), (all.feed ?? []).map(f => ({
     key: f.name, cells: [
       { text: f.name || 'Feed of changes' },
-      { text: f.stopped ? 'Stopped by 410 Gone' : f.failures ? `Failing: ${count(f.failures)} attempts` : 'Up', level: f.stopped || f.failures ? 'bad' : '' },
+      { text: f.stopped ? 'Stopped by 410 Gone' : f.failures ? `Failing: ${many(f.failures, 'attempt')}` : 'Up', level: f.stopped || f.failures ? 'bad' : '' },
       { text: f.lag_s > 0 ? span(Math.ceil(f.lag_s)) : '–', level: level(f.lag_s, 60, 300) }, f.error || '–',
     ],
   })));
@@ -115,8 +115,9 @@ const latency = of => ({ text: of.p99_ms > 0 ? rate(of.p99_ms) + ' ms' : '–', 
 
 function showTiles(figures) {
   for (const value of document.querySelectorAll('#tiles span')) {
-    text(value, rate(figures[value.dataset.of]));
-    value.closest('div').dataset.level = levels[value.dataset.of]?.(figures) || '';
+    const { of } = value.dataset;
+    text(value, of === 'p99_ms' && !figures[of] ? '–' : rate(figures[of])); // without orders, there is no p99
+    value.closest('div').dataset.level = levels[of]?.(figures) || '';
   }
 }
 
@@ -124,7 +125,7 @@ const states = { open: 'On sale', sold_out: 'Sold out', scheduled: 'Scheduled', 
 function showSales(sales) {
   const rank = s => Object.keys(states).indexOf(s.sale.state);
   const row = s => ({ key: s.sale.sku, current: s.sale.sku === ops.sku, cells: [
-    { text: title(s.sale), href: '#' + s.sale.sku }, { text: s.direct ? 'Direct mode' : states[s.sale.state], level: s.direct ? 'warn' : '' },
+    { text: s.sale.name, href: '#' + s.sale.sku, note: s.sale.name === s.sale.sku ? '' : s.sale.sku }, { text: s.direct ? 'Direct mode' : states[s.sale.state], level: s.direct ? 'warn' : '' },
     { text: `${count(s.sold)} of ${count(s.sale.total)}`, part: s.sold / Math.max(1, s.sale.total) }, count(s.sold - s.paid), count(s.paid),
     count(s.sale.available), count(s.queued), latency(s), shortName(s.keeper) || '–',
   ] });
@@ -149,7 +150,7 @@ function fill(body, rows) {
       row.dataset.key = key;
       row.append(...cells.map(({ href }, j) => {
         const cell = Object.assign(make(j ? 'td' : 'th'), j ? {} : { scope: 'row' });
-        if (href) cell.append(Object.assign(make('a'), { href }));
+        if (href) cell.append(Object.assign(make('a'), { href }), make('small'));
         cell.dataset.label = labels[j].textContent;
         return cell;
       }));
@@ -158,6 +159,7 @@ function fill(body, rows) {
     row.setAttribute('aria-current', current);
     for (const [j, cell] of cells.entries()) {
       text(row.cells[j].firstElementChild || row.cells[j], cell.text ?? cell);
+      if (cell.href) text(row.cells[j].lastElementChild, cell.note);
       row.cells[j].dataset.level = cell.level || '';
       row.cells[j].style.setProperty('--part', cell.part || 0);
     }
