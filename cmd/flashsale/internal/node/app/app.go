@@ -140,12 +140,12 @@ func (a *App) assemble(registry *prometheus.Registry) (err error) {
 		a.webhooks = webhooks.New(hooks)
 		watchWebhooks(registry, a.webhooks)
 	}
+	a.crowd = &demoCrowd{app: a}
 	a.live = live.New(live.Config{
 		Node: cfg.Node, Service: a.service, Store: a.store,
 		Missing: func(ctx context.Context) []string { return a.web.MissingDependencies(ctx) },
-		Every:   cfg.SnapshotEvery, Life: cfg.WatchLife, Feed: a.feed, Webhooks: a.webhooks,
+		Every:   cfg.SnapshotEvery, Life: cfg.WatchLife, Feed: a.feed, Webhooks: a.webhooks, Crowd: a.crowd.Current,
 	})
-	a.crowd = &demoCrowd{app: a}
 	a.web, err = web.New(web.Config{
 		Service: a.service, Verifier: a.verifier, LimitIP: cfg.LimitIP,
 		LimitPlace: control.With(cfg.rules(web.RoutePlace)), LimitPay: control.With(cfg.rules(web.RoutePay)), LimitRead: control.With(cfg.rules(web.RouteRead)),

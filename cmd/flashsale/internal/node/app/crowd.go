@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"flashsale/cmd/flashsale/internal/node/live"
 	"flashsale/cmd/flashsale/internal/node/web"
 	"flashsale/loadtest/client"
 	"flashsale/loadtest/gentle"
@@ -22,11 +23,17 @@ type demoCrowd struct {
 	app    *App
 	visits sync.WaitGroup
 
-	mu   sync.Mutex
-	end  context.CancelFunc // ends the current crowd; nil if there is none
-	sku  string             // the sale of the current crowd
-	till time.Time          // end of the current crowd
-	over bool               // the node is stopping
+	mu      sync.Mutex
+	end     context.CancelFunc // ends the current crowd; nil if there is none
+	current *live.Crowd        // nil if there is none, and while it leaves
+	over    bool               // the node is stopping
+}
+
+// Current returns the current crowd, or nil if there is none or it leaves.
+func (d *demoCrowd) Current() *live.Crowd {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.current
 }
 
 // Start sends a crowd to the sale sku, or to the newest sale of the demo if sku is empty. It
@@ -44,16 +51,17 @@ func (d *demoCrowd) Start(ctx context.Context, sku string) (size web.CrowdSize, 
 		if now.After(sale.ClosesAt) || sale.SKU != sku && !ofDemo || strings.HasPrefix(sale.Name, client.JudgedNamePrefix) {
 			continue
 		}
-		if d.end != nil {
-			return size, &web.CrowdRunningError{SKU: d.sku, Left: d.till.Sub(now)}
+		if d.current != nil {
+			return size, &web.CrowdRunningError{SKU: d.current.SKU, Left: d.current.Until.Sub(now)}
 		}
-		if d.over {
+		if d.over || d.end != nil {
 			return size, web.ErrCrowdRunning
 		}
 		perSecond := min(max((sale.Total-sale.Sold)/crowdUnits, 1), gentle.Rate)
 		size = web.CrowdSize{SKU: sale.SKU, Rate: int(perSecond), Seconds: int(gentle.Duration / time.Second)}
 		visiting, end := context.WithCancel(context.WithoutCancel(ctx))
-		d.end, d.sku, d.till = end, sale.SKU, now.Add(max(0, sale.OpensAt.Sub(now))+gentle.Duration)
+		until := now.Add(max(0, sale.OpensAt.Sub(now)) + gentle.Duration).Truncate(time.Millisecond)
+		d.end, d.current = end, &live.Crowd{SKU: sale.SKU, Until: until}
 		d.visits.Go(func() { d.visit(visiting, size) })
 		return size, nil
 	}
@@ -78,6 +86,7 @@ func (d *demoCrowd) Stop() {
 	defer d.mu.Unlock()
 	if d.end != nil {
 		d.end()
+		d.current = nil
 	}
 }
 

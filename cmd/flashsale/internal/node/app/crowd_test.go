@@ -33,7 +33,13 @@ func TestDemoCrowd(t *testing.T) {
 	check.Eventually(t, "a crowd comes that does not buy everything within two minutes", func() bool {
 		return send().has(`{"sku":"demo","orders_per_second":6,"seconds":300}`)
 	})
-	send().want(409, "in_progress").contains("A demo crowd is already running: it buys from demo for another ")
+	send().want(409, "in_progress").contains("A demo crowd is already running: it buys from demo for another 5 min.")
+	for sku, event := range map[string]string{"": "overview", "other": "sale"} {
+		watch(t, n.URL(), sku, op).until("the crowd of the demo", event, func(e seen) bool {
+			left := e.Crowd.Until.Sub(e.Now)
+			return e.Crowd.SKU == demoSKU && left > 0 && left <= gentle.Duration
+		})
+	}
 	_, err := n.crowd.Start(t.Context(), "other")
 	if e, ok := errors.AsType[*web.CrowdRunningError](err); !ok || e.SKU != demoSKU || e.Left <= 0 || e.Left > gentle.Duration {
 		t.Errorf("start of a second crowd: got error %v, want one with the sale and the time left of the first", err)
@@ -55,7 +61,7 @@ func TestDemoCrowd(t *testing.T) {
 	check.Eventually(t, "a crowd comes to the sale that it is sent to", func() bool {
 		return n.send("POST", "/demo/crowd?sku=other", op, "").has(`{"sku":"other","orders_per_second":1,`)
 	})
-	check.Eventually(t, "the crowd orders", func() bool { return n.audit("other").has(`"available":9`) })
+	check.Eventually(t, "the crowd orders", func() bool { a := n.audit("other"); return a.has(`"total":10`) && !a.has(`"available":10`) })
 	n.send("DELETE", "/demo/crowd", op, "").want(204)
 	begun := time.Now()
 	come("another crowd comes after the sale of the first is over")

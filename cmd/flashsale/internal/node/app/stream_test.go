@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"flashsale/cmd/flashsale/internal/node/live"
 	"flashsale/loadtest/servers/servertest/check"
 	"flashsale/orders/feed/webhooks"
 )
@@ -70,6 +71,7 @@ type seen struct {
 	}
 	Direct, Exact bool
 	Missing       []string
+	Crowd         live.Crowd
 
 	ID     int64
 	All    struct{ Accepted, Refused, Limited, Failed, Durable, P99 float64 }

@@ -30,6 +30,8 @@ type Config struct {
 	Store   *store.Store // contains the heartbeat rows of all nodes
 	// Missing returns the names of the stores that do not respond.
 	Missing func(context.Context) []string
+	// Crowd returns the crowd that a demo has sent to a sale, or nil if there is none.
+	Crowd func() *Crowd
 	// Feed and Webhooks are nil if the node has no feed of changes.
 	Feed     *feed.Feed
 	Webhooks *webhooks.Deliverer
@@ -135,7 +137,7 @@ func (l *Live) runOnce(ctx context.Context) {
 	for _, offer := range watched {
 		l.publish(offer.SKU, event("sale", snapshot{
 			ID: l.made, Now: offer.Now.Truncate(time.Millisecond), Sale: offer, Sold: offer.Sold, Direct: offer.SoldDirect(),
-			Exact: exact, Missing: missingStores, Marks: append([]mark{}, marks[offer.SKU]...),
+			Exact: exact, Missing: missingStores, Marks: append([]mark{}, marks[offer.SKU]...), Crowd: l.cfg.Crowd(),
 		}))
 	}
 	l.dropAllBut(watched)
@@ -144,7 +146,7 @@ func (l *Live) runOnce(ctx context.Context) {
 		if len(offers) == 0 {
 			view.Now = l.cfg.Service.Controller().Catalog().Now()
 		}
-		view.ID, view.Missing = l.made, missingStores
+		view.ID, view.Missing, view.Crowd = l.made, missingStores, l.cfg.Crowd()
 		l.publish(overviewTopic, event("overview", view))
 	}
 }

@@ -33,6 +33,7 @@ type (
 		Nodes   []nodeView `json:"nodes"`
 		All     rates      `json:"all"` // sum over all nodes
 		Missing []string   `json:"missing"`
+		Crowd   *Crowd     `json:"crowd,omitempty"`
 		Point   ratePoint  `json:"point"`  // the latest of this node; its time is 0 before the first one
 		Events  []logEntry `json:"events"` // the latest of this node
 		// Feed is empty if there is no feed of changes. Its first element, without a name, is the feed,

@@ -21,6 +21,13 @@ type snapshot struct {
 	Exact   bool     `json:"exact"`
 	Missing []string `json:"missing"` // stores that do not respond
 	Marks   []mark   `json:"marks"`   // marks of this second
+	Crowd   *Crowd   `json:"crowd,omitempty"`
+}
+
+// A Crowd describes the crowd of a demo, which may buy from another sale than the watched one.
+type Crowd struct {
+	SKU   string    `json:"sku"`
+	Until time.Time `json:"until"` // by the database's clock
 }
 
 // event encodes a server-sent event (HTML Living Standard, section 9.2).

@@ -49,7 +49,8 @@ func (s *Server) demoToken(c *gin.Context) error {
 // A Crowd sends buyers to a sale of a demo, one crowd at a time.
 type Crowd interface {
 	// Start starts a crowd for the sale sku, or for the newest sale of the demo if sku is empty. It
-	// returns a *CrowdRunningError if there is a crowd already, and ErrCrowdRunning if the node stops.
+	// returns a *CrowdRunningError if there is a crowd already, and ErrCrowdRunning while one leaves
+	// and if the node stops.
 	Start(ctx context.Context, sku string) (CrowdSize, error)
 	// Stop ends the crowd, if there is one.
 	Stop()

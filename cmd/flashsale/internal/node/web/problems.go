@@ -20,7 +20,7 @@ var (
 	errNotStarted = errors.New("web: the node has not started")
 	errUnexpected = errors.New("web: a request handler panicked")
 
-	// ErrCrowdRunning is returned by Crowd.Start if there is a crowd already.
+	// ErrCrowdRunning is returned by Crowd.Start while a crowd leaves, and if the node stops.
 	ErrCrowdRunning = errors.New("web: a demo crowd is already running")
 )
 

@@ -94,15 +94,17 @@ const withMarks = (marks, more) => [...marks, ...more.filter(m => !marks.some(x 
 
 const sendLabel = 'Send a crowd';
 
-// sendCrowd sends a crowd to a sale of a demo, which is in the given state. If there is a crowd
-// already, the button then ends it. sendCrowd returns the kind and the words of the answer.
+// showCrowd shows whether the button sends a crowd to the sale or stops the one of a snapshot.
+function showCrowd({ now, crowd }, sku) {
+  const left = crowd && Math.max(0, Math.ceil((Date.parse(crowd.until) - Date.parse(now)) / 1000));
+  text($('crowd'), !crowd ? sendLabel : crowd.sku === sku ? `Stop the crowd · ${span(left)}` : 'Stop the other crowd');
+}
+
+// sendCrowd sends a crowd to a sale of a demo, which is in the given state, or stops the crowd. It
+// returns the kind and the words of the answer.
 async function sendCrowd(sku, state) {
-  const button = $('crowd'), stops = button.textContent !== sendLabel;
+  const stops = $('crowd').textContent !== sendLabel;
   const { status, body } = await call(stops ? 'DELETE' : 'POST', stops ? 'demo/crowd' : 'demo/crowd?sku=' + sku, { token: await demoToken('operator') });
-  const there = stops ? status !== 204 : status === 202 || body.code === 'in_progress';
-  clearTimeout(sendCrowd.timer);
-  if (there) sendCrowd.timer = setTimeout(() => text(button, sendLabel), 300000); // no crowd of an open sale stays longer
-  text(button, there ? 'Stop the crowd' : sendLabel);
   if (status === 204) return ['yes', 'The crowd leaves.'];
   const often = body.orders_per_second === 1 ? '1 order' : body.orders_per_second + ' orders', since = state === 'scheduled' ? ', from the opening on' : '';
   return status === 202 ? ['yes', `A crowd is coming: ${often} per second for ${span(body.seconds)}${since}.`] : ['no', body.detail || noAnswer];

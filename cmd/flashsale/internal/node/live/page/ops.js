@@ -70,7 +70,10 @@ function show(all) {
   if (chosen) {
     ops.stock = grown(ops.stock, { at: Date.parse(all.now), available: chosen.sale.available, sold: chosen.sold });
     showLaw(chosen, missing);
-    if (demo) $('crowd').hidden = judged(chosen.sale) || chosen.sale.state === 'closed';
+    if (demo) {
+      $('crowd').hidden = judged(chosen.sale) || chosen.sale.state === 'closed';
+      showCrowd(all, chosen.sale.sku);
+    }
   }
   fill($('nodes'), all.nodes.map(n => ({
     key: n.node, cells: [

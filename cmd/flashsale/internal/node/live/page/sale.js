@@ -61,6 +61,7 @@ function showSnapshot(snapshot) {
   showFeed();
   $('main').dataset.snapshot = snapshot.id;
   $('main').setAttribute('aria-busy', 'false');
+  if (demo) showCrowd(snapshot, s.sku);
   sale.trouble = trouble(snapshot);
   showClock();
 }
