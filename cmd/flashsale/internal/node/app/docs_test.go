@@ -88,7 +88,7 @@ func TestExamplesCanBeSent(t *testing.T) {
 func TestDocsInTheBrowser(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
-	for _, as := range looks {
+	for _, as := range screens {
 		t.Run(fmt.Sprint(as.width), func(t *testing.T) {
 			n := startDemo(t)
 			n.put(demoSKU, 5, 2, 900).ok()
