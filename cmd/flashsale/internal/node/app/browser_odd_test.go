@@ -146,10 +146,18 @@ func TestOrdersWithoutUnits(t *testing.T) {
 	t.Parallel()
 	n := start(t, servertest.Open(t, servers.KindEmbedded), func(c *Config) { often("one")(c); c.Demo = true })
 	n.put("S", 9, 5, 900, onPayment).ok()
-	tab := visit(t, browser(t), n.URL()+"/#S")
+	tab := visit(t, browser(t), n.URL()+"/#nosuch")
+	tab.until(hasText("answer", "There is no sale “nosuch”. This is A thing."))
+	tab.until(`(location.hash = 'S', true)`)
+	tab.until(`document.getElementById('answer').textContent === ''`)
 	without := ` && !/(back on sale|reserved)/.test(document.getElementById('main').innerText)`
+	tab.until(`(() => { const clock = performance.now.bind(performance), at = clock(); window.run = () => { performance.now = clock; }; performance.now = () => at; return true; })()`)
 	tab.click("#order")
 	tab.until(hasText("answer", "Noted: 1 unit, taken when you pay.") + without)
+	if label := eval[string](tab, `(document.getElementById('drop').click(), document.getElementById('label').textContent)`); label == "Cancelling…" { // the clock stands still
+		t.Fatalf("second tap of a double tap on Buy: got %q, want no effect", label)
+	}
+	tab.until(`(run(), true)`)
 	tab.click("#drop")
 	tab.until(`document.querySelector('#orders li').dataset.status === 'cancelled' && ` + hasText("answer", "Cancelled.") + without)
 	n.put("S", 9, 5, 1, onPayment).ok()

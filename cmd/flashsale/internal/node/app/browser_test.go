@@ -267,7 +267,7 @@ func TestBrowserWithoutDemo(t *testing.T) {
 	n.put("S", 3, 2, 1) // orders now expire after a second
 	ann.click("#order")
 	ann.until(`document.querySelectorAll('#orders li').length === 2 && document.querySelector('#orders li').dataset.status === 'expired'`)
-	ann.until(left("3") + ` && document.getElementById('answer').textContent === ''`)
+	ann.until(left("3") + ` && ` + hasText("answer", "Your order has expired"))
 	check.Eventually(t, "ann is rate limited", func() bool {
 		return n.send("POST", "/v1/orders", n.token("ann", false), `{"sku":"S","quantity":3}`).status == 429
 	})

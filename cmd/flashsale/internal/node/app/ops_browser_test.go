@@ -207,8 +207,10 @@ func TestTermsInTheBrowser(t *testing.T) {
 	enter("currency", "EUR", "price", "99999999", "opens_at", "2030-01-01T00:00", "closes_at", "2029-01-01T00:00")
 	op.until(wrong("price", "Price must be 0 to 10,000,000.") + ` && ` + wrong("closes_at", "Closes must be after “Opens”.") + ` && document.activeElement.name === 'price' && !document.querySelector('[name=currency][aria-invalid=true]')`)
 	op.until(`document.activeElement.dispatchEvent(new Event('input', { bubbles: true })) && document.querySelectorAll('[aria-invalid=true]').length === 1`)
+	enter("price", "129.505")
+	op.until(wrong("price", "Price has too many decimals for EUR.") + ` && document.activeElement.name === 'price'`)
 	enter("price", "129.50", "opens_at", "", "closes_at", "")
-	op.until(hasText("answer", "Created: A Toe shoe (shoe), 40 units.") + ` && ` + hasText("name", "A Toe shoe (shoe)") + ` && document.querySelector('#sales [data-key=shoe] th').innerText.trim() === 'A Toe shoe\nshoe'`)
+	op.until(hasText("answer", "Created: A Toe shoe (shoe), 40 units at €129.50.") + ` && ` + hasText("name", "A Toe shoe (shoe)") + ` && document.querySelector('#sales [data-key=shoe] th').innerText.trim() === 'A Toe shoe\nshoe'`)
 	var sale struct {
 		Name, Currency string
 		Price, Total   int64

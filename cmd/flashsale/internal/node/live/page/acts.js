@@ -16,7 +16,7 @@ function entered() {
   const { version, available, state, ...terms } = asking.terms, was = written(terms);
   for (const { name, value } of inputs) if (value !== String(was[name] ?? '')) terms[name] = value;
   for (const name of ['total', 'per_buyer_limit', 'payment_window_s']) terms[name] = Number(terms[name]);
-  terms.price = Math.round(inputs.find(i => i.name === 'price').value * 10 ** places(terms.currency));
+  terms.price = Number((inputs.find(i => i.name === 'price').value * 10 ** places(terms.currency)).toFixed(6)); // not an integer if there are too many decimals
   terms.name ||= terms.sku;
   const opens = terms.opens_at ? new Date(terms.opens_at) : new Date(ops.all.now);
   const closes = terms.closes_at ? new Date(terms.closes_at) : new Date(+opens + 86400000);
@@ -64,7 +64,7 @@ const actions = {
   create: {
     name: 'Create', says: () => 'Without a name, the sale is called like its SKU. Without times, it opens now for 24 hours.',
     send: () => put(entered(), { 'If-None-Match': '*' }),
-    done: s => { location.hash = s.sku; return `Created: ${title(s)}, ${units(s.total)}.`; },
+    done: s => { location.hash = s.sku; return `Created: ${title(s)}, ${units(s.total)} at ${money(s.price, s.currency)}.`; },
   },
   change: {
     name: 'Change', says: () => 'Existing orders keep their price and their time to pay.',
@@ -132,6 +132,7 @@ function review() {
 
 async function confirm() {
   const { action, terms } = asking;
+  if (!$('terms').disabled && !Number.isInteger(entered().price)) return mark([{ field: 'price', words: `Price has too many decimals for ${entered().currency}.` }]);
   if (action === 'change' && !asking.sure) return review();
   say('ask-answer', 'wait', 'Asking…');
   const { status, body } = await actions[action].send(terms);

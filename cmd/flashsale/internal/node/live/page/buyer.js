@@ -30,7 +30,7 @@ function allowed() {
 // action returns the label and the action of the button, and the hint below it.
 function action() {
   const s = sale.snapshot.sale, wait = buying.from - performance.now(), unpaid = due();
-  if (judged(s)) return { hint: 'A load test is judging this sale: watch it. You cannot buy here.' };
+  if (judged(s)) return { hint: sale.state === 'closed' ? 'A load test has judged this sale.' : 'A load test is judging this sale: watch it. You cannot buy here.' };
   if (!demo && !tokens.buyer) return { hint: 'To order, sign in under “Your orders”.' };
   if (buying.busy) return { label: buying.busy };
   if (wait > 0) return { label: `Wait ${Math.ceil(wait / 1000)} s` };
@@ -47,7 +47,7 @@ function showButton() {
   const { label, order: pay, run, hint = '' } = action();
   buying.run = performance.now() < buying.calm ? null : run;
   $('buy').hidden = !label;
-  $('order').setAttribute('aria-disabled', String(!buying.run));
+  for (const id of ['order', 'drop']) $(id).setAttribute('aria-disabled', String(!buying.run));
   text($('label'), label || '');
   text($('due'), pay ? clock(timeLeft(pay)) : '');
   $('amount').hidden = Boolean(pay);
@@ -165,7 +165,8 @@ async function look() {
   if (status !== 200 || mine < buying.shown) return; // a later response has been shown
   buying.shown = mine;
   buying.orders = body.orders;
-  if (body.orders.some(o => o.id === buying.subject && o.status !== 'pending_payment')) answer('', ''); // the answer asks to pay
+  const ended = body.orders.find(o => o.id === buying.subject && o.status !== 'pending_payment'); // the answer asks to pay it
+  if (ended) answer(...ended.status === 'expired' ? ['no', 'Your order has expired: it was not paid in time.'] : ['', '']);
   showOrders();
 }
 
@@ -256,6 +257,7 @@ for (const [id, step] of [['less', -1], ['more', 1]]) $(id).addEventListener('cl
   showButton();
 });
 $('drop').addEventListener('click', async () => {
+  if ($('drop').getAttribute('aria-disabled') === 'true') return; // the second tap of a double tap on Buy
   await settle(due().id, 'cancel');
   $('order').focus();
 });

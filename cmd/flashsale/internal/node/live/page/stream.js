@@ -1,5 +1,5 @@
 // The stream of snapshots and the choice of the sale.
-const stream = { sku: '', stop: null, sales: [], seen: {}, newer: '' }; // seen: time of the first sight, by SKU
+const stream = { sku: '', stop: null, sales: [], seen: {}, newer: '', absent: '' }; // seen: time of the first sight, by SKU; absent: the SKU of the address if there is no such sale
 
 function live() {
   if ($('link').dataset.state === 'lost') look(); // another server may reject our token
@@ -32,6 +32,7 @@ async function choose() {
     const first = body.sales.find(s => s.sku === asked) || firstIn('open') || firstIn('scheduled') || sells[0] || body.sales[0];
     const still = body.sales.some(s => s.sku === stream.sku);
     if (first && (!still || first.sku === asked && asked !== stream.sku)) show(first.sku);
+    showAbsent(first && first.sku !== asked ? asked : '', first);
     showNewer();
     if (!first) {
       live();
@@ -43,6 +44,12 @@ async function choose() {
   clearTimeout(choose.timer);
   const wait = stream.sku ? Math.max(5000, stream.sales.length * 100) : 1000;
   choose.timer = setTimeout(choose, Math.max(wait, limited.until - performance.now()));
+}
+
+// showAbsent tells the buyer that the page shows another sale than the address asks for.
+function showAbsent(sku, shown) {
+  if (sku !== stream.absent) answer(...sku ? ['wait', `There is no sale “${sku}”. This is ${shown.name}.`] : ['', '']);
+  stream.absent = sku;
 }
 
 function showNothing() {
