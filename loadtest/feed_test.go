@@ -99,7 +99,7 @@ func TestRunJudgesTheFeed(t *testing.T) {
 		"right":        {"", judge.ExitPass, "changes reported", ""},
 		"late expiry":  {lateExpiry, judge.ExitPass, "changes reported", ""},
 		"no feed":      {missing, judge.ExitPass, "not judged: untold, backwards, invented: not exercised, because", ""},
-		"late commit":  {lateCommit, judge.ExitViolation, "was last reported as nothing", judge.Untold},
+		"late commit":  {lateCommit, judge.ExitViolation, "was last reported as ", judge.Untold},
 		"paid_at":      {paidOnly, judge.ExitViolation, "was last reported as nothing", judge.Untold},
 		"unmarked pay": {unmarkedPay, judge.ExitViolation, "is paid and was last reported as pending_payment", judge.Untold},
 		"from memory":  {fromMemory, judge.ExitViolation, "rows whose state the feed did not end with: ", judge.Untold},

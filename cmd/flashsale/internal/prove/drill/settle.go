@@ -26,7 +26,7 @@ func (a *round) settle(ctx context.Context) error {
 	for i, sku := range a.skus {
 		all.Go(func() {
 			if a.addsUp(ctx, operator, sku) {
-				a.buyOut(ctx, i, sku)
+				a.buyOut(ctx, operator, i, sku)
 			}
 		})
 	}
@@ -76,14 +76,16 @@ func (a *round) within(ctx context.Context, d time.Duration, ok func(context.Con
 // buyOut leaves a few units in the sale and buys them, each as a new buyer. It checks
 // only that the sale ends sold out, because a payment that was delayed in a frozen
 // database may also sell one of these units.
-func (a *round) buyOut(ctx context.Context, number int, sku string) {
+func (a *round) buyOut(ctx context.Context, operator *api.Client, number int, sku string) {
 	total := int64(0)
 	put := func(ctx context.Context) bool {
-		seen := a.seen.Load()
-		if seen == nil {
+		audited, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		audit, err := operator.Audit(audited, sku)
+		if err != nil {
 			return false
 		}
-		total = seen.sales[sku].sold + spare
+		total = audit.Sold + spare
 		return a.put(ctx, number%nodeCount, sku, total, a.opened.Add(24*time.Hour)) == nil
 	}
 	if !a.within(ctx, mendsWithin, put) {
