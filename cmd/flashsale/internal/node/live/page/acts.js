@@ -16,7 +16,7 @@ function entered() {
   const { version, available, state, ...terms } = asking.terms, was = written(terms);
   for (const { name, value } of inputs) if (value !== String(was[name] ?? '')) terms[name] = value;
   for (const name of ['total', 'per_buyer_limit', 'payment_window_s']) terms[name] = Number(terms[name]);
-  terms.price = Number((inputs.find(i => i.name === 'price').value * 10 ** places(terms.currency)).toFixed(6)); // not an integer if there are too many decimals
+  terms.price = Number((inputs.find(i => i.name === 'price').value * 10 ** places(terms.currency)).toFixed(6));
   terms.name ||= terms.sku;
   const opens = terms.opens_at ? new Date(terms.opens_at) : new Date(ops.all.now);
   const closes = terms.closes_at ? new Date(terms.closes_at) : new Date(+opens + 86400000);
@@ -53,7 +53,7 @@ function mark(faults) {
   return [...rest].map(fault => inWords(fault)).join('\n');
 }
 
-// differences describes the terms in which two versions of a sale differ.
+// differences describes how two versions of a sale differ.
 function differences(from, to) {
   const [was, is] = [written(from), written(to)].map(t => name => String(t[name] ?? '').replace(/^([\d-]{10})T/, '$1 ') || 'none');
   return inputs.filter(({ name }) => was(name) !== is(name)).map(({ name }) => `${labelOf(name)}: ${was(name)} → ${is(name)}`).join('\n');
@@ -115,7 +115,7 @@ async function ask(action) {
   $('ask').showModal();
 }
 
-// unsure requires another review of the terms before they are sent.
+// unsure requires another review of the terms.
 function unsure() {
   asking.sure = null;
   text($('ask-yes'), asking.action === 'change' ? 'Review' : actions[asking.action].name);
@@ -190,8 +190,7 @@ on('sign', 'submit', () => { tokens.set('operator', $('token').value.trim()); $(
 on('fold', 'click', () => { ops.unfolded = !ops.unfolded; showSales(ops.all.sales); });
 on('find', 'submit', () => find());
 addEventListener('hashchange', () => { if (ops.all) show(ops.all); });
-// Most accepted orders are durable in the same second. The dashed line of durable orders leaves the
-// wide line of accepted orders visible, also without colours.
+// The dashed line of durable orders leaves the wide line of accepted orders visible.
 addChart('rates', [['Accepted', '--band', 'accepted', 6], ['Refused', '--warn', 'refused'], ['Limited', '--violet', 'limited'], ['Failed', '--bad', 'failed'], ['Durable', '--ink', 'durable', 2, [6, 5]]], { points: () => ops.points, unit: '/s', rare: ['refused', 'limited', 'failed'] });
 addChart('p99', [['p99', '--blue', 'p99_ms']], { points: () => ops.points, unit: ' ms', limits: [[500, '--warn'], [1000, '--bad']] });
 addChart('stock', [['Available', '--accent', 'available'], ['Sold', '--good', 'sold']], { points: () => ops.stock, marks: () => ops.marks });

@@ -4,8 +4,7 @@ const charts = [];
 
 // addChart adds a chart to an element. points() returns objects with a time "at", and marks()
 // returns objects with "at" and "what". A series is [name, colour, field of a point, width, dash],
-// and a limit is [value, colour]. The fields in rare have no line while they are 0: a red line
-// along the bottom would look like failures.
+// and a limit is [value, colour]. The fields in rare have no line while they are 0.
 function addChart(id, series, { points, unit = '', limits = [], marks = () => [], rare = [] }) {
   const chart = { host: $(id), series, points, unit, limits, marks, rare };
   charts.push(chart);
