@@ -115,8 +115,11 @@ func (m *modelSale) close(o *orders.Order, how string) {
 	case "pay too late":
 		kit.MakeOverdue(m.outer, m.Store.DB, id)
 		_, err = m.Store.Pay(ctx, o.Buyer, id, "ref")
-		if claimed && o.Status == orders.PendingPayment {
+		if claimed && o.Status == orders.PendingPayment { // the order stays overdue, and the next call of Expire closes it
 			want = orders.ErrAmountMismatch
+			_, failed := m.Store.Expire(ctx)
+			check.Must(m.outer, failed)
+			o.Status = orders.Expired
 			break
 		}
 		if o.Status == orders.PendingPayment {
