@@ -124,8 +124,8 @@ func (c *Index) exercised(v *Verdict) {
 	if c.OnPayment() {
 		taking = "payment"
 	}
-	note(soldOut, "sell-out, "+Oversold, "no "+taking+" of the attack received sold_out", "send more orders, or sell fewer units (--rate, --duration, --stock)")
-	note(replay || v.WrongAnswers > 0 || c.lacks(Keys), "replay, "+Duplicates, "no key of an accepted order was answered again", "repeat more requests (--replays)")
+	note(soldOut || v.Oversold > 0, "sell-out, "+Oversold, "no "+taking+" of the attack received sold_out", "send more orders, or sell fewer units (--rate, --duration, --stock)")
+	note(replay || v.Duplicates > 0 || v.WrongAnswers > 0 || c.lacks(Keys), "replay, "+Duplicates, "no key of an accepted order was answered again", "repeat more requests (--replays)")
 	note(second || v.OverLimit > 0 || c.lacks(Limit), "second order, "+OverLimit, "no second order was refused with buyer_limit", "let more buyers order again (--second-orders)")
 	note(cancelled || c.lacks(Cancelling), "cancellation", "no order was cancelled", "cancel more orders (--cancels)")
 }

@@ -124,6 +124,14 @@ func TestJudgeNamesEachViolation(t *testing.T) {
 			if tc.want == WrongAnswer && !strings.Contains(got.Detail, "×") {
 				t.Errorf("violation: got %+v, want a detail with a count per kind", got)
 			}
+			// A broken promise is judged, even without a refusal sold_out and without a replay.
+			e.Requests = slices.DeleteFunc(e.Requests, func(r Request) bool { return r.Answer.Code == "sold_out" || r.Kind == Replay })
+			v = Judge(e)
+			for _, gap := range v.Unexercised {
+				if slices.Contains(gap.Checks, tc.want) && slices.ContainsFunc(v.Violations, func(v Violation) bool { return v.Name == tc.want }) {
+					t.Errorf("broken promise: got the gap %v, want none", gap)
+				}
+			}
 		})
 	}
 }

@@ -87,7 +87,7 @@ type counts struct {
 	VisitorUnits  *int `json:"visitor_units"`
 }
 
-// inMS returns nil for the quantiles of no durations.
+// inMS returns the quantiles in milliseconds, or nil if there were no durations.
 func (q Quantiles) inMS() map[string]float64 {
 	if q.N == 0 {
 		return nil
@@ -134,7 +134,7 @@ func (rep *Report) document() document {
 			d.Available, d.Queued, d.Restoring = &n.Available, &n.Queued, &n.Restoring
 		}
 	}
-	if !rep.NoFeed {
+	if feed := rep.Evidence.Feed; !rep.NoFeed && (feed == nil || feed.Unread == "") {
 		d.Changes = &n.Changes
 	}
 	return d

@@ -101,7 +101,8 @@ func (rep *Report) stockInWords(least int) string {
 	return judge.Sprintf("Not sold out during the attack: at least %d of %d units were left.", least, rep.Total)
 }
 
-// soldOutAfter returns the time from the first order until no units were left, if they were sold.
+// soldOutAfter returns the time from the first order to the first sell-out, and reports whether
+// the sale sold out.
 func (rep *Report) soldOutAfter() (time.Duration, bool) {
 	out := slices.IndexFunc(rep.Stock, func(p StockPoint) bool { return p.Available <= 0 })
 	if out < 0 {

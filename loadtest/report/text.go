@@ -36,7 +36,7 @@ func (rep *Report) Checks() []Promise {
 		{Name: judge.Drift, Meaning: "units the audit cannot account for", Count: rep.Drift, Cause: "the stock and the orders do not change together"},
 		{Name: judge.Unsettled, Meaning: "audits that did not come to rest", Count: unsettled, Cause: "a background job still changes the sale"},
 		{Name: judge.WrongAnswer, Meaning: "answers outside of the contract", Count: rep.WrongAnswers, Cause: "a status, header or body differs from the contract; the verdict has an example of each kind"},
-		{Name: judge.History, Meaning: judge.Sprintf("answers that no order of the %d operations explains", rep.Operations), Count: rep.NotLinearizable, Cause: "units are free or taken for a moment, although the sums are right in the end"},
+		{Name: judge.History, Meaning: judge.Sprintf("answers that no order of the %d operations explains", rep.Operations), Count: rep.NotLinearizable, Cause: "for a moment, a unit is sold twice or a free unit is refused, although the sums are right in the end"},
 		{Name: judge.Untold, Meaning: "rows whose state the feed did not end with", Count: rep.Untold, Cause: "the feed passes over changes that commit late"},
 		{Name: judge.Backwards, Meaning: "reports of the feed that made an order or a number go back", Count: rep.Backwards, Cause: "the feed numbers changes in another order than they commit"},
 		{Name: judge.Invented, Meaning: "orders in the feed without a row", Count: rep.Invented, Cause: "the feed reports a change before it has committed"},
@@ -50,7 +50,8 @@ func (rep *Report) Checks() []Promise {
 	return list
 }
 
-// Result returns "ok", "BROKEN", "?" or "n/a". A violation is a result even if there may be more.
+// Result returns "ok", "BROKEN", "?" or "n/a". A promise with a violation is
+// BROKEN, even if it was judged only in part.
 func (p Promise) Result() string {
 	switch {
 	case p.NA:
@@ -63,7 +64,7 @@ func (p Promise) Result() string {
 	return "ok"
 }
 
-// Judged reports whether Count is a result.
+// Judged reports whether the promise is known to be kept or broken.
 func (p Promise) Judged() bool { return p.Result() == "ok" || p.Result() == "BROKEN" }
 
 // With returns the promises with one result.

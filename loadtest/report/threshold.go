@@ -104,7 +104,7 @@ func (rep *Report) applyThresholds() {
 		if !measured && !t.counts() {
 			rep.Gaps = append(rep.Gaps, judge.Gap{
 				Checks: []string{t.field}, Why: "null in the JSON report, because the run did not measure or judge it",
-				Do: "put it to the test, or leave out --fail-if '" + t.text + "'",
+				Do: "run an attack that measures it, or leave out --fail-if '" + t.text + "'",
 			})
 			continue
 		}

@@ -50,6 +50,7 @@ func TestThresholdWithoutFigure(t *testing.T) {
 		"restore_ms.p99>1": func(*judge.Evidence) {},
 		"pay_ms.p50>1":     func(*judge.Evidence) {},
 		"changes<1":        func(e *judge.Evidence) { e.Feed = nil },
+		"changes>9":        func(e *judge.Evidence) { e.Feed = &judge.Feed{Unread: "away"} },
 		"over_limit>0":     func(e *judge.Evidence) { e.Lacks = []judge.Feature{judge.Limit} },
 		"available>0":      func(e *judge.Evidence) { e.Lacks = []judge.Feature{judge.Auditing} },
 		"durable_per_s<1":  func(e *judge.Evidence) { e.Unread = "away" },

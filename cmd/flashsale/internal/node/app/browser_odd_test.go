@@ -148,6 +148,9 @@ func TestOrdersWithoutUnits(t *testing.T) {
 	n.put("S", 9, 5, 900, onPayment).ok()
 	tab := visit(t, browser(t), n.URL()+"/#nosuch")
 	tab.until(hasText("answer", "There is no sale “nosuch”. This is A thing."))
+	n.put("newer", 9, 5, 900, func(all map[string]any) { all["name"] = "Another" }).ok()
+	tab.until(`(location.hash = 'gone', true)`) // the page stays at its sale
+	tab.until(hasText("answer", "There is no sale “gone”. This is A thing."))
 	tab.until(`(location.hash = 'S', true)`)
 	tab.until(`document.getElementById('answer').textContent === ''`)
 	without := ` && !/(back on sale|reserved)/.test(document.getElementById('main').innerText)`

@@ -143,8 +143,7 @@ func (w *walk) put(total int, opens, closes time.Duration) {
 }
 
 // In each state of the page, axe reports no violation, and the page is not wider than the
-// screen. Layout shifts stay below a maximum in sum, between states and while the page of operators
-// loads.
+// screen. The sum of the layout shifts stays below the maximum of the screen.
 func TestPageStates(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)

@@ -84,7 +84,7 @@ func (s *Server) fail(c *gin.Context, err error) {
 		return
 	}
 	if running, ok := errors.AsType[*CrowdRunningError](err); ok {
-		detail := fmt.Sprintf("A demo crowd is already running: it buys from %s for another %.0f min.", running.SKU, math.Ceil(running.Left.Minutes()))
+		detail := fmt.Sprintf("A demo crowd is already running: it buys from %s for another %.0f min.", running.SKU, max(1, math.Ceil(running.Left.Minutes())))
 		s.write(c, newProblem(http.StatusConflict, "in_progress", detail))
 		return
 	}

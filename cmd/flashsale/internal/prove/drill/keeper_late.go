@@ -133,7 +133,7 @@ func (a *controlSale) lateTransaction(ctx context.Context) (stale bool, err erro
 		return stale || keeper.Metric(ctx, lost) > leases
 	})
 	if !stale {
-		return false, ctx.Err() // the keeper has noticed the loss by itself
+		return false, err // without an error, the keeper has noticed the loss by itself
 	}
 	a.did("its transaction arrives")
 	if err == nil {

@@ -50,7 +50,7 @@ function mark(faults) {
     rest.delete(fault);
   }
   first?.focus();
-  return [...rest].map(fault => inWords(fault)).join('\n');
+  return [...rest].map(fault => fault.words || inWords(fault)).join('\n');
 }
 
 // differences describes how two versions of a sale differ.
@@ -132,7 +132,7 @@ function review() {
 
 async function confirm() {
   const { action, terms } = asking;
-  if (!$('terms').disabled && !Number.isInteger(entered().price)) return mark([{ field: 'price', words: `Price has too many decimals for ${entered().currency}.` }]);
+  if (!$('terms').disabled && !Number.isInteger(entered().price)) return unsure(), mark([{ field: 'price', words: `Price has too many decimals for ${entered().currency}.` }]);
   if (action === 'change' && !asking.sure) return review();
   say('ask-answer', 'wait', 'Asking…');
   const { status, body } = await actions[action].send(terms);

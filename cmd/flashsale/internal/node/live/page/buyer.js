@@ -68,7 +68,7 @@ const saleOf = sku => stream.sales.find(s => s.sku === sku) || {};
 const refusals = {
   sold_out: () => sale.snapshot?.sale.available > 0 ? 'Fewer units are left than you asked for.'
     : 'Sold out. Units may come back on sale: watch the number.',
-  buyer_limit: s => `You have the maximum per buyer: ${units(s.per_buyer_limit)}.`,
+  buyer_limit: (s, detail) => /many orders/.test(detail) ? detail : `You have the maximum per buyer: ${units(s.per_buyer_limit)}.`,
   not_open: () => 'A moment too early: the sale is not open yet.',
   closed: () => 'The sale is over.',
 };
@@ -109,7 +109,7 @@ async function ask(mine, until) {
   const done = (kind, words, subject) => { buying.attempt = null; answer(kind, words, subject); return true; };
   if (status === 201) return bought(body, done);
   if (status === 202) return follow(location, done, until);
-  if (status === 409 && refusals[body.code]) return done('no', refusals[body.code](saleOf(mine.sku)));
+  if (status === 409 && refusals[body.code]) return done('no', refusals[body.code](saleOf(mine.sku), body.detail));
   if (status === 429) {
     buying.from = performance.now() + retry * 1000;
     return done('wait', `Too many requests. You may try again in ${retry} s.`);
@@ -166,7 +166,7 @@ async function look() {
   buying.shown = mine;
   buying.orders = body.orders;
   const ended = body.orders.find(o => o.id === buying.subject && o.status !== 'pending_payment'); // the answer asks to pay it
-  if (ended) answer(...ended.status === 'expired' ? ['no', 'Your order has expired: it was not paid in time.'] : ['', '']);
+  if (ended) answer(...ended.status === 'expired' ? ['wait', 'Your order has expired: it was not paid in time.'] : ['', '']);
   showOrders();
 }
 

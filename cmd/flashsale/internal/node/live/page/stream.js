@@ -32,7 +32,7 @@ async function choose() {
     const first = body.sales.find(s => s.sku === asked) || firstIn('open') || firstIn('scheduled') || sells[0] || body.sales[0];
     const still = body.sales.some(s => s.sku === stream.sku);
     if (first && (!still || first.sku === asked && asked !== stream.sku)) show(first.sku);
-    showAbsent(first && first.sku !== asked ? asked : '', first);
+    showAbsent(first && first.sku !== asked ? asked : '', body.sales.find(s => s.sku === stream.sku));
     showNewer();
     if (!first) {
       live();
