@@ -286,6 +286,9 @@ func TestBrokenStrategiesAreCaught(t *testing.T) {
 			t.Parallel()
 			v, err := demo(t, "--strategy", c.strategy, "--reserve-on", c.on)
 			var exit exitCode
+			for more := 4; more > 0 && errors.As(err, &exit) && exit == judge.ExitUnjudged; more-- { // too few orders met on a busy machine
+				v, err = demo(t, "--strategy", c.strategy, "--reserve-on", c.on)
+			}
 			if !errors.As(err, &exit) || exit != judge.ExitViolation {
 				t.Errorf("exit status of a broken strategy: got error %v, want the status of a violation", err)
 			}
