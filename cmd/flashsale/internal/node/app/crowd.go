@@ -25,11 +25,11 @@ type demoCrowd struct {
 
 	mu      sync.Mutex
 	end     context.CancelFunc // ends the current crowd; nil if there is none
-	current *live.Crowd        // nil if there is none, and while it leaves
+	current *live.Crowd        // nil if no crowd is running, or if the running crowd has been stopped
 	over    bool               // the node is stopping
 }
 
-// Current returns the current crowd, or nil if there is none or it leaves.
+// Current returns the running crowd. It returns nil if there is none, or if the crowd has been stopped.
 func (d *demoCrowd) Current() *live.Crowd {
 	d.mu.Lock()
 	defer d.mu.Unlock()

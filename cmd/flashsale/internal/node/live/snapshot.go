@@ -19,15 +19,15 @@ type snapshot struct {
 	// Exact is false if the gate did not respond. Then Sale.Available is computed from
 	// the orders that the node knows.
 	Exact   bool     `json:"exact"`
-	Missing []string `json:"missing"` // stores that do not respond
-	Marks   []mark   `json:"marks"`   // marks of this second
-	Crowd   *Crowd   `json:"crowd,omitempty"`
+	Missing []string `json:"missing"`         // stores that do not respond
+	Marks   []mark   `json:"marks"`           // marks of this second
+	Crowd   *Crowd   `json:"crowd,omitempty"` // nil outside of a demo, and without a crowd
 }
 
-// A Crowd describes the crowd of a demo, which may buy from another sale than the watched one.
+// A Crowd describes the running crowd of a demo. It may buy from another sale than the one of the snapshot.
 type Crowd struct {
 	SKU   string    `json:"sku"`
-	Until time.Time `json:"until"` // by the database's clock
+	Until time.Time `json:"until"` // end of the crowd, in the database's time
 }
 
 // event encodes a server-sent event (HTML Living Standard, section 9.2).
