@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"flashsale/loadtest"
@@ -35,6 +36,19 @@ func (s careful) Order(ctx context.Context, sku, buyer, key string, units int) (
 		return adapter.Order{}, err
 	}
 	return adapter.Order{ID: id}, tx.Commit()
+}
+
+// crowd returns a payment provider that waits until n buyers have read the number of units, and
+// then answers all of them. With n above the stock, a shop that reads first oversells.
+func crowd(n int64) (charge func()) {
+	var buyers atomic.Int64
+	all := make(chan struct{})
+	return func() {
+		if buyers.Add(1) == n {
+			close(all)
+		}
+		<-all
+	}
 }
 
 // attack sends 300 orders for 20 units to a shop.
@@ -74,7 +88,7 @@ func Example() {
 		inFlight int
 	}{
 		{"reads, then inserts, 1 order in flight", naive, 1},
-		{"reads, then inserts, 64 orders in flight", naive, 64},
+		{"reads, then inserts, 64 orders in flight", shop{naive.db, crowd(21)}, 64},
 		{"updates under a condition, 64 orders in flight", fixed, 64},
 	} {
 		v, err := attack(ctx, run.shop, run.inFlight)

@@ -25,7 +25,7 @@ func TestReal(t *testing.T) {
 		want     string
 	}{
 		{"control", toy, 1, "PASS"},
-		{"naive", toy, 64, "FAIL, oversold"},
+		{"naive", shop{toy.db, crowd(21)}, 64, "FAIL, oversold"},
 		{"careful", careful{toy}, 64, "PASS"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
