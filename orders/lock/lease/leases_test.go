@@ -65,10 +65,18 @@ func TestRenewalsOutOfOrder(t *testing.T) {
 	}
 }
 
-// hookedStore calls onRenew before it answers a renewal.
+// hookedStore calls onRenew before it answers a renewal, and onRelease before it releases a lock.
 type hookedStore struct {
 	memory
-	onRenew func()
+	onRenew   func()
+	onRelease func(*Lock)
+}
+
+func (s *hookedStore) Release(ctx context.Context, l *Lock) (bool, error) {
+	if s.onRelease != nil {
+		s.onRelease(l)
+	}
+	return s.memory.Release(ctx, l)
 }
 
 func (s *hookedStore) Renew(_ context.Context, locks []*Lock) []error {
@@ -86,6 +94,16 @@ func TestExtendAfterReleaseFails(t *testing.T) {
 	if err := l.Extend(t.Context()); !errors.Is(err, ErrReleased) {
 		t.Errorf("extend a released lock: got error %v, want ErrReleased", err)
 	}
+}
+
+// The context of a lock ends before the store can grant the lock to another caller.
+func TestContextEndsBeforeRelease(t *testing.T) {
+	var cause error
+	ls := NewLeases(&hookedStore{onRelease: func(l *Lock) { cause = context.Cause(l.Context()) }}, Config{})
+	l, err := ls.TryAcquire(t.Context(), "k", nil, func(c *Call) (*Lock, error) { return c.Hold("token", time.Now()) })
+	check.Must(t, err)
+	check.OK(t, l.Release(t.Context()))
+	check.Is(t, cause, ErrReleased)
 }
 
 // If an option removes Config.Retry and the store has no wait queue, the call uses the Retry of
