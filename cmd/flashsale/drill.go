@@ -13,7 +13,7 @@ type drillCommand struct {
 
 	Seed     int64         `placeholder:"NUMBER" help:"Seed of the random faults and requests. The order in which requests arrive still varies between runs. Default: a random seed, which is printed."`
 	Rate     int           `default:"300" placeholder:"PER-SECOND" help:"Orders per second of a drill. Default ${default}."`
-	Duration time.Duration `default:"10s" help:"Length of a drill's attack. Default ${default}."`
+	Duration time.Duration `default:"10s" help:"Length of a drill's attack. The attack of redis-goes-back is 13s longer. Default ${default}."`
 	Minutes  float64       `default:"1" placeholder:"NUMBER" help:"Length of the storm in minutes, without the time to settle. Default ${default}."`
 	Faults   []string      `placeholder:"NAME" help:"Faults that the drill storm injects; --list lists them. Default: all."`
 	Strategy string        `default:"${strategy}" completion-predictor:"strategy" help:"Strategy of the servers, as in demo --strategy. A broken strategy, such as no-limit, shows that a drill can fail. Default ${default}."`

@@ -43,7 +43,8 @@ type attack struct {
 	*stage
 	*notes
 	cfg      Config
-	random   *rand.Rand // used only by the goroutine of the fault
+	duration time.Duration // duration of the attack
+	random   *rand.Rand    // used only by the goroutine of the fault
 	balancer *lab.Balancer
 	operator *api.Client
 
@@ -54,7 +55,7 @@ type attack struct {
 
 // open starts the servers and the nodes.
 func (f *fault) open(ctx context.Context, cfg Config) (a *attack, err error) {
-	a = &attack{cfg: cfg, random: f.numbers(cfg.Seed)}
+	a = &attack{cfg: cfg, duration: cfg.Duration + f.longer, random: f.numbers(cfg.Seed)}
 	a.notes = &notes{stop: func() {}, at: func() time.Duration { return a.balancer.Elapsed() }, say: func(format string, args ...any) {
 		cfg.Progressf(f.name+": "+format, args...)
 	}}
@@ -169,7 +170,7 @@ func (f *fault) run(ctx context.Context, cfg Config, all *Report) (row Row, err 
 	}
 	row.Done = append(row.Done, a.done...)
 	if verdict != nil {
-		row.judge(verdict, cfg.Duration)
+		row.judge(verdict, a.duration)
 		row.breaks(a.broken)
 	}
 	return row, err
@@ -203,7 +204,7 @@ func (a *attack) load() loadtest.Config {
 	c := loadtest.Defaults()
 	c.Target, c.SKU, c.Name = a.balancer.URL(), sku, "Drill"
 	c.Token = a.Token
-	c.Rate, c.Duration, c.InFlight, c.Paced = a.cfg.Rate, a.cfg.Duration, a.cfg.InFlight, true
+	c.Rate, c.Duration, c.InFlight, c.Paced = a.cfg.Rate, a.duration, a.cfg.InFlight, true
 	c.Buyers = int(float64(c.Rate) * c.Duration.Seconds())
 	c.Stock = c.Buyers / 2
 	c.Seed = a.cfg.Seed

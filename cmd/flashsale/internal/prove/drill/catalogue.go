@@ -65,9 +65,9 @@ var catalogue = []*fault{
 		draws: draws{3, 200 * ms, 1500 * ms, false}, do: failOver, aim: untilWritesMissed},
 	{name: "redis-goes-back", happens: "a replica is promoted that stopped following before the gate was rebuilt: " +
 		"its units add up, but they belong to other buyers",
-		sees:  "503 until the failover is done, then the final answer",
+		sees:  "503 until the failover is done, and for 10 s more instead of each final refusal",
 		never: "a gate from before its rebuild that sells",
-		do:    withControlSale(20, controlWindow, redisGoesBack), keeper: true},
+		do:    withControlSale(20, controlWindow, redisGoesBack), keeper: true, longer: untrusted},
 	{name: "redis-flushed", happens: "Redis forgets everything",
 		draws: draws{variants: 1}, do: flush},
 	{name: "redis-loses-a-key", happens: "Redis forgets one key of a sale, or the lock of its keeper",

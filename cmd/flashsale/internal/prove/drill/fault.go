@@ -30,6 +30,7 @@ type fault struct {
 	// variants of the gallery do not have.
 	keeper  bool
 	lease   time.Duration // lease of the nodes; 0 means the constant lease
+	longer  time.Duration // time by which the attack is longer than Config.Duration
 	standby bool          // MySQL has a replica
 	group   bool          // MySQL is the primary of a replication group
 	clocks  bool          // the clocks of the nodes differ

@@ -6,6 +6,11 @@ import (
 	"time"
 )
 
+// untrusted is the time by which the attack of redis-goes-back is longer than other attacks. The
+// replica has an old proof of the database that owns Redis. For 10 s the nodes trust no gate and
+// refuse no order, and the sale under attack must be seen to be sold out after that.
+const untrusted = 13 * time.Second
+
 func redisGoesBack(ctx context.Context, a *controlSale) error {
 	first, err := a.buy(ctx)
 	if err != nil {
