@@ -98,8 +98,9 @@ func TestMemoryUnderLoad(t *testing.T) {
 		}
 		for range releases {
 			buyer := check.Receive(t, "an accepted order", won)
-			// With each refusal, one unit is released. Units released by a clock would change the
-			// gate before a starved node has loaded its buyers, and then nothing is refused.
+			// Each refusal releases one unit. If units were released at fixed intervals, the gate
+			// would change before a starved node had loaded its buyers, and the node would refuse
+			// no order from memory.
 			check.Receive(t, "a refusal from memory", refused)
 			release(t, keeper, sku, first, buyer)
 		}

@@ -38,10 +38,10 @@ const (
 //
 // finalOrUnavailable accepts two proofs without a query: the database has decided; or the gate has
 // decided, does not know the buyer, and this node's copy of the sale vouches for the gate.
-// Otherwise it calls lookup, which reads the sale and then the order with the key from the
-// database. If there is an order, the caller answers with it. If there is none, the refusal is
-// final only if the sale still has the gate that refused, because a newer gate, or direct mode,
-// may have accepted the key.
+// Otherwise finalOrUnavailable calls lookup, which reads the sale and then the order with the key
+// from the database. If there is an order, the caller answers with the order. If there is none,
+// the refusal is final only if the sale still has the gate that refused, because a newer gate, or
+// direct mode, may have accepted the key.
 //
 // If the copy does not vouch for a refusal from memory, finalOrUnavailable returns ErrUnavailable
 // without asking MySQL. Otherwise a sold-out sale would send every refusal to MySQL.

@@ -24,7 +24,8 @@ type snapshot struct {
 	Crowd   *Crowd   `json:"crowd,omitempty"` // nil outside of a demo, and without a crowd
 }
 
-// A Crowd describes the running crowd of a demo. It may buy from another sale than the one of the snapshot.
+// A Crowd describes the running crowd of a demo. The crowd may buy from a sale that the snapshot
+// does not describe.
 type Crowd struct {
 	SKU   string    `json:"sku"`
 	Until time.Time `json:"until"` // end of the crowd, in the database's time

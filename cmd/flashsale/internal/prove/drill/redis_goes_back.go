@@ -7,8 +7,8 @@ import (
 )
 
 // untrusted is the time by which the attack of redis-goes-back is longer than other attacks. The
-// replica has an old proof of the database that owns Redis. For 10 s the nodes trust no gate and
-// refuse no order, and the sale under attack must be seen to be sold out after that.
+// promoted replica has an old proof of the database that owns Redis. Therefore the nodes answer
+// 503 instead of a final refusal for 10 s. The verdict needs a final refusal after that time.
 const untrusted = 13 * time.Second
 
 func redisGoesBack(ctx context.Context, a *controlSale) error {
